@@ -93,7 +93,7 @@ pub(crate) async fn watch(
         print_summary(dirigent, &ended.events, run.id(), watching, output).await?;
     }
     // The programs of services may need a moment to store what they were told.
-    dirigent.mcp().shutdown().await;
+    dirigent.end_services().await;
     Ok(Exit::from_end_reason(ended.report.end.as_ref()))
 }
 

@@ -4,6 +4,13 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+/// Returns the first sentence of a description without its full stop, as lists of tools show it.
+pub fn first_sentence(text: &str) -> &str {
+    text.split_once(". ")
+        .map_or(text, |(first, _)| first)
+        .trim_end_matches('.')
+}
+
 /// Shortens the text to about `max` characters: keeps its beginning and end, and replaces the middle with a note that states how many
 /// characters are omitted. With a `handle`, the note also states how to read the omitted text.
 pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {

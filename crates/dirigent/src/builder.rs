@@ -25,6 +25,7 @@ use crate::dirigent::{Dirigent, prepare_models};
 use crate::known_tools::{check_tool_names, known_tools};
 use crate::project::EnvironmentFacts;
 use crate::service_tools::AllTools;
+use crate::services::{ServiceAccess, ServiceRegistry, stored_access};
 use crate::start_queue::StartQueue;
 use crate::stored_settings::StoredSettings;
 use crate::system_prompts::BasePrompts;
@@ -147,7 +148,9 @@ impl Builder {
         let builder = self.clone();
         blocking(move || {
             let specs = builder.tools_without_connections().specs();
-            builder.checked_registry(&specs).map(drop)
+            builder
+                .checked_registry(&specs, &builder.known_services())
+                .map(drop)
         })
         .await
     }
@@ -158,12 +161,12 @@ impl Builder {
     /// An error in the journal, an agent's definition or the configuration.
     pub async fn build(self) -> Result<Dirigent, DirigentError> {
         let configs = self.config.as_ref().map(Config::services).transpose()?;
-        let mcp = McpServices::start_up(configs.unwrap_or_default(), Supervision::default()).await?;
+        let mcp = McpServices::start_up(Vec::new(), Supervision::default()).await?;
         let with_mcp = mcp.clone();
         let (configured, run_spec_factory, services, journal, confinement) =
             blocking(move || self.prepare(with_mcp)).await?;
         let orchestrator = Orchestrator::start_up(services).await?;
-        Ok(Dirigent {
+        let dirigent = Dirigent {
             orchestrator,
             starts: StartQueue::new(journal.clone()),
             journal,
@@ -171,14 +174,18 @@ impl Builder {
             configured,
             confinement,
             mcp,
-        })
+            services: Arc::new(ServiceRegistry::new(configs.unwrap_or_default())),
+        };
+        dirigent.load_services(None).await?;
+        Ok(dirigent)
     }
 
     /// Opens the journal and reads the agents from the disk.
     fn prepare(self, mcp: McpServices) -> Result<Prepared, DirigentError> {
         let settings = self.settings()?;
         let tools = self.all_tools(&settings);
-        let registry = self.checked_registry(&tools.specs())?;
+        let known_services = self.known_services();
+        let registry = self.checked_registry(&tools.specs(), &known_services)?;
         let configured = match (&self.config, &self.model) {
             (Some(config), None) => Some(config.models()?),
             (Some(_) | None, _) => None,
@@ -195,6 +202,7 @@ impl Builder {
             self.models(),
             registry,
             services.tool_specs(),
+            known_services,
             self.all_rules(),
             EnvironmentFacts::new(&settings),
         );
@@ -217,11 +225,11 @@ impl Builder {
     }
 
     fn list_agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
-        let specs = self.tools_without_connections().specs();
-        let registry = self.checked_registry(&specs)?;
+        let (specs, services) = (self.tools_without_connections().specs(), self.known_services());
+        let registry = self.checked_registry(&specs, &services)?;
         let registry = match (workspace, &self.config) {
             (Some(workspace), Some(config)) => {
-                registry.with_project_agents(workspace, config, &known_tools(&specs, self.config.as_ref()))
+                registry.with_project_agents(workspace, config, &known_tools(&specs, &services))
             }
             (Some(_) | None, _) => registry,
         };
@@ -270,12 +278,14 @@ impl Builder {
     /// Returns a factory for prompts and workflows, which opens no journal and no database.
     fn factory_without_connections(&self, models: ModelResolver) -> Result<RunSpecFactory, DirigentError> {
         let specs = with_read_output(self.tools_without_connections().specs());
-        let registry = self.checked_registry(&specs)?;
+        let services = self.known_services();
+        let registry = self.checked_registry(&specs, &services)?;
         let environment = EnvironmentFacts::new(&ToolSettings::default());
         Ok(RunSpecFactory::new(
             models,
             registry,
             specs,
+            services,
             self.all_rules(),
             environment,
         ))
@@ -301,6 +311,22 @@ impl Builder {
         };
         let factory = self.factory_without_connections(models)?;
         factory.setup_for(workspace, options.mode, &stored)
+    }
+
+    /// Returns the services of every run: those of the configuration and of the journal, without opening the journal for writing. A journal that cannot be read has none. Reads the disk.
+    fn known_services(&self) -> ServiceAccess {
+        let path = self.journal.clone().or_else(|| default_journal().ok());
+        let path = path.filter(|path| path.is_file());
+        let journal = path.and_then(|path| JournalOptions::default().read_only().open(&path).ok());
+        let stored = journal.and_then(|journal| stored_access(&journal).ok());
+        let configured = self.config.as_ref().map(Config::service_access);
+        let mut services = configured.unwrap_or_default();
+        for (name, access) in stored.unwrap_or_default() {
+            if services.iter().all(|(known, _)| *known != name) {
+                services.push((name, access));
+            }
+        }
+        services
     }
 
     fn models(&self) -> ModelResolver {
@@ -343,9 +369,13 @@ impl Builder {
     }
 
     /// Returns the sub-agents of every run, after checking them against the configuration. Reads the disk.
-    fn checked_registry(&self, tools: &[ToolSpec]) -> Result<AgentRegistry, DirigentError> {
+    fn checked_registry(
+        &self,
+        tools: &[ToolSpec],
+        services: &ServiceAccess,
+    ) -> Result<AgentRegistry, DirigentError> {
         check_tool_names(tools)?;
-        let known = &known_tools(tools, self.config.as_ref());
+        let known = &known_tools(tools, services);
         check_program_agents(&self.agents, known)?;
         let mut registry = AgentRegistry::new(shipped_agents(), &self.agents, known);
         if let Some(config) = &self.config {

@@ -23,7 +23,8 @@ use crate::blocking::{blocking, with_journal};
 use crate::builder::Builder;
 use crate::config::ConfiguredModels;
 use crate::goal::{ProjectInstructions, RunLocation};
-use crate::service_tools::recorded_service_tools;
+use crate::service_tools::{recorded_service_tools, recorded_services};
+use crate::services::ServiceRegistry;
 use crate::sharing::{StartPermit, announce};
 use crate::start_queue::StartQueue;
 use crate::undo::{RunDiff, Undo};
@@ -43,8 +44,10 @@ pub struct Dirigent {
     pub(crate) configured: Option<ConfiguredModels>,
     /// Whether git is confined, as commands are.
     pub(crate) confinement: Confinement,
-    /// The MCP services of the configuration.
+    /// The MCP services of this process.
     pub(crate) mcp: McpServices,
+    /// Where the services are configured.
+    pub(crate) services: Arc<ServiceRegistry>,
     /// The queue of runs that wait for permission to start.
     pub(crate) starts: StartQueue,
 }
@@ -96,13 +99,13 @@ impl Dirigent {
         if goal.turn.as_ref().is_some_and(|turn| turn.answer.is_some()) {
             return self.start_answered(run, goal, text, workspace).await;
         }
-        let learning = self.with_service_tools(goal, &workspace);
+        let users_folder = worktree.as_ref().map_or(&workspace, |worktree| &worktree.origin);
+        let learning = self.with_service_tools(goal, &workspace, users_folder);
         let goal = self.starts.unless_cancelled(learning).await?;
         let finding = self.find_call_forms(&goal, &workspace);
         let probes = self.starts.unless_cancelled(finding).await?;
         let (run_spec_factory, folder) = (self.run_spec_factory.clone(), workspace.clone());
         let instructions = goal.instructions;
-        let users_folder = worktree.as_ref().map_or(&workspace, |worktree| &worktree.origin);
         let users_folder = users_folder.clone();
         let stored = self.stored_settings(&goal, &users_folder).await?;
         let (rules, conversation) = (
@@ -208,6 +211,7 @@ impl Dirigent {
         );
         let mut goal = goal;
         goal.own.service_tools = recorded_service_tools(&recorded.tools);
+        goal.own.service_access = recorded_services(&recorded.tools);
         let present = blocking(move || {
             let of_goal = run_spec_factory.for_goal(&goal)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
@@ -234,6 +238,7 @@ impl Dirigent {
             .acquire_start_permit(&record.workspace, Some(run), resume.shared())
             .await?;
         self.check_worktree(run, &record).await?;
+        self.load_services_of(&record).await?;
         let rules = self.approval_rules().of_run(run).await?;
         let allowed = rules.into_iter().map(|rule| rule.calls).collect();
         let resume = resume.shares_with(others.clone()).allow(allowed);
@@ -246,10 +251,16 @@ impl Dirigent {
     /// included.
     ///
     /// # Errors
-    /// Only if the async runtime is shutting down.
+    /// An error of the journal, in which services and trusted files are stored.
     pub async fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
+        let services = self.load_services(workspace).await?.access();
         let (run_spec_factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
-        blocking(move || Ok::<_, DirigentError>(run_spec_factory.list_agents(workspace.as_deref()))).await
+        blocking(move || {
+            let with_services = run_spec_factory.for_services(services)?;
+            let factory = with_services.as_ref().unwrap_or(&run_spec_factory);
+            Ok::<_, DirigentError>(factory.list_agents(workspace.as_deref()))
+        })
+        .await
     }
 
     /// Finds out how the models of a goal call tools, if the configuration does not specify it (CALL-4). Returns the requests that were
@@ -262,7 +273,13 @@ impl Dirigent {
             return Ok(Vec::new());
         }
         let (run_spec_factory, folder) = (self.run_spec_factory.clone(), PathBuf::from(workspace));
-        let models = blocking(move || run_spec_factory.models_in(&folder)).await?;
+        let services = goal.own.service_access.clone();
+        let models = blocking(move || {
+            let with_services = run_spec_factory.for_services(services)?;
+            let factory = with_services.as_ref().unwrap_or(&run_spec_factory);
+            factory.models_in(&folder)
+        });
+        let models = models.await?;
         let forms = self.run_spec_factory.call_forms();
         forms.find(configured, &self.journal, models).await
     }
@@ -317,6 +334,7 @@ impl Dirigent {
         let users_folder = self
             .reading(move |journal| users_folder(journal, &record))
             .await?;
+        self.load_services(Some(Path::new(&users_folder))).await?;
         let rules = self.starting_rules(&users_folder, None).await?;
         let allowed = rules.into_iter().map(|rule| rule.calls).collect();
         let handle = self.orchestrator.fork(run, at, guidance, allowed, user).await?;
@@ -453,7 +471,7 @@ impl Dirigent {
     /// The journal cannot store what the runs have done.
     pub async fn shutdown(&self) -> Result<(), DirigentError> {
         let result = self.orchestrator.shutdown().await;
-        self.mcp.shutdown().await;
+        self.end_services().await;
         Ok(result?)
     }
 

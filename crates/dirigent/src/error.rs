@@ -12,6 +12,7 @@ use crate::RecordingError;
 use crate::approval_rules::ApprovalRuleError;
 use crate::config::ConfigError;
 use crate::memory::MemoryError;
+use crate::services::ServiceError;
 use crate::system_prompts::SystemPromptError;
 use crate::workflows::WorkflowError;
 
@@ -128,6 +129,9 @@ pub enum DirigentError {
     /// The configuration is invalid, or no longer has a model that a run was started with.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A service cannot be added, changed or used.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// The MCP services cannot be run.
     #[error(transparent)]
     Mcp(#[from] McpError),

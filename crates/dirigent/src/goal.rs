@@ -17,6 +17,7 @@ use dirigent_tools::Tool;
 
 use crate::DirigentError;
 use crate::agents::{AgentDefinition, GoalAgentLimits};
+use crate::services::ServiceAccess;
 
 /// A goal with its workspace, its limits, and its own model, tools, sub-agents and rules, if it has any.
 #[derive(Clone, Debug)]
@@ -72,6 +73,8 @@ pub(crate) struct OwnParts {
     pub(crate) policy: Policy,
     /// The tools of the services that the run's agents may have. They run in the orchestrator's services.
     pub(crate) service_tools: Vec<ToolSpec>,
+    /// The services that the run's agents may use beside those of all runs: those of its project.
+    pub(crate) service_access: ServiceAccess,
 }
 
 impl Goal {

@@ -6,10 +6,9 @@ use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::loop_tools::is_reserved;
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::tool::{Access, ToolSpec};
-use dirigent_mcp::{service_of, tool_prefix};
+use dirigent_mcp::{ServiceName, service_of, tool_prefix};
 
 use crate::DirigentError;
-use crate::config::Config;
 
 /// Built-in tools that exist only if they are configured. Any agent may list them; it gets those that exist.
 pub(crate) const OPTIONAL_TOOLS: [&str; 1] = ["execute_sql"];
@@ -49,14 +48,13 @@ impl Extend<(String, Access)> for KnownTools {
     }
 }
 
-/// Returns the tools of the registry, the tools that every run has in addition, and those of the configured services.
-pub(crate) fn known_tools(registry: &[ToolSpec], config: Option<&Config>) -> KnownTools {
+/// Returns the tools of the registry, the tools that every run has in addition, and those of the services.
+pub(crate) fn known_tools(registry: &[ToolSpec], services: &[(ServiceName, Access)]) -> KnownTools {
     let always = [DELEGATE, READ_OUTPUT].map(|name| (name.to_owned(), Access::ReadOnly));
     let own = registry.iter().map(|tool| (tool.name.clone(), tool.access));
-    let services = config.map(Config::service_access).unwrap_or_default();
     let of_services = services
-        .into_iter()
-        .map(|(service, access)| (format!("{}*", tool_prefix(&service)), access));
+        .iter()
+        .map(|(service, access)| (format!("{}*", tool_prefix(service)), *access));
     always.into_iter().chain(own).chain(of_services).collect()
 }
 

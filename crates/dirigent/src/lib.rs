@@ -47,6 +47,7 @@ mod prompts;
 mod recording;
 pub mod render;
 mod service_tools;
+pub mod services;
 mod sharing;
 mod start_queue;
 mod stored_settings;

@@ -1,15 +1,19 @@
 //! The tools of MCP services in runs: which services a run needs, and where its calls go (MCP-2, MCP-3).
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use dirigent_core::intent::{self, Intent, IntentContext, KnownService, McpTarget, classify};
 use dirigent_core::spec::AskedService;
 use dirigent_core::tool::ToolSpec;
 use dirigent_mcp::{McpServices, ServiceInfo, ServiceState, WhyStopped, service_of, tool_prefix};
+use dirigent_store::RunRecord;
 use dirigent_tools::{ToolEntry, ToolRegistry, ToolSource};
 use futures::future::join_all;
 
 use crate::blocking::blocking;
+use crate::services::{FoundServices, ServiceAccess};
+use crate::worktree::users_folder;
 use crate::{Dirigent, DirigentError, Goal};
 
 /// The tools of all runs: Dirigent's and the program's own, and those of the services.
@@ -32,28 +36,38 @@ impl ToolSource for AllTools {
 }
 
 impl Dirigent {
-    /// Returns the MCP services of the configuration, to start, stop and watch them. They end with [`Dirigent::shutdown`], or with the last clone
-    /// of this.
+    /// Returns the MCP services of this process, to start, stop and watch them. Unlike [`Dirigent::start_service`] and [`Dirigent::stop_service`],
+    /// this has no effect on other processes. The services end with [`Dirigent::shutdown`], or with the last clone of this.
     pub fn mcp(&self) -> &McpServices {
         &self.mcp
     }
 
     /// Adds to the goal the tools of the services that the run's agents name, or that the goal asks for. A service whose tools are not known
-    /// yet is started; one that cannot be started is left out, and the agents work without it.
+    /// yet, or that the goal asks for, is started; one that cannot be started is left out, and the agents work without it. `users_folder` is the folder of the
+    /// project whose services count.
     pub(crate) async fn with_service_tools(
         &self,
         mut goal: Goal,
         workspace: &str,
+        users_folder: &str,
     ) -> Result<Goal, DirigentError> {
+        let found = self.load_services(Some(Path::new(users_folder))).await?;
         if self.mcp.is_empty() {
             return Ok(goal);
         }
+        goal.own.service_access = found.access();
         let (factory, folder, asked) = (
             self.run_spec_factory.clone(),
             PathBuf::from(workspace),
             goal.clone(),
         );
-        let services = blocking(move || Ok::<_, DirigentError>(factory.services_of(&asked, &folder))).await?;
+        let named = move || {
+            let of_goal = factory.for_goal(&asked)?;
+            let factory = of_goal.as_ref().unwrap_or(&factory);
+            Ok::<_, DirigentError>(factory.services_of(&asked, &folder))
+        };
+        let mut services = blocking(named).await?;
+        services.retain(|service| found.has(service));
         let learning = services.iter().map(|service| self.mcp.learn_tools(service));
         for (service, tools) in services.iter().zip(join_all(learning).await) {
             match tools {
@@ -61,13 +75,29 @@ impl Dirigent {
                 Err(error) => tracing::warn!(%service, %error, "agents work without the tools of a service"),
             }
         }
-        goal.services = self.asked_services(&mut goal).await?;
+        goal.services = self.asked_services(&mut goal, &found).await?;
+        if let Err(error) = self.keep_starts().await {
+            tracing::warn!(%error, "the tools of services are not kept, and are learned again");
+        }
         Ok(goal)
     }
 
+    /// Has this process know the services of a run that goes on.
+    pub(crate) async fn load_services_of(&self, record: &RunRecord) -> Result<(), DirigentError> {
+        let record = record.clone();
+        let folder = self
+            .reading(move |journal| users_folder(journal, &record))
+            .await?;
+        self.load_services(Some(Path::new(&folder))).await.map(drop)
+    }
+
     /// Returns the services that the goal asks for (MCP-3), and adds their tools to those of the run.
-    async fn asked_services(&self, goal: &mut Goal) -> Result<Vec<AskedService>, DirigentError> {
-        let services = self.known_services();
+    async fn asked_services(
+        &self,
+        goal: &mut Goal,
+        found: &FoundServices,
+    ) -> Result<Vec<AskedService>, DirigentError> {
+        let services = self.known_services(found);
         let own_tools = self.run_spec_factory.tool_names();
         let context = IntentContext {
             services: &services,
@@ -106,7 +136,7 @@ impl Dirigent {
         };
         let learned = match self.mcp.service(name) {
             Ok(service) => {
-                let tools = self.mcp.learn_tools(&service.name).await;
+                let tools = self.mcp.running_tools(&service.name).await;
                 asked.description = service.description;
                 tools.map(|tools| (tool_prefix(&service.name), tools))
             }
@@ -134,8 +164,9 @@ impl Dirigent {
     }
 
     /// The enabled services, as the intent of a message needs them.
-    pub(crate) fn known_services(&self) -> Vec<KnownService> {
-        let enabled = self.mcp.list().into_iter().filter(|service| service.enabled);
+    pub(crate) fn known_services(&self, found: &FoundServices) -> Vec<KnownService> {
+        let services = self.mcp.list().into_iter();
+        let enabled = services.filter(|service| service.enabled && found.has(&service.name));
         enabled.map(known_service).collect()
     }
 }
@@ -166,4 +197,16 @@ fn known_service(service: ServiceInfo) -> KnownService {
 pub(crate) fn recorded_service_tools(tools: &[ToolSpec]) -> Vec<ToolSpec> {
     let of_services = tools.iter().filter(|tool| service_of(&tool.name).is_some());
     of_services.cloned().collect()
+}
+
+/// Returns the services that have these tools. One with a tool that only reads was trusted.
+pub(crate) fn recorded_services(tools: &[ToolSpec]) -> ServiceAccess {
+    let mut services = BTreeMap::new();
+    for tool in tools {
+        if let Some(service) = service_of(&tool.name) {
+            let access = services.entry(service).or_insert(tool.access);
+            *access = tool.access.min(*access);
+        }
+    }
+    services.into_iter().collect()
 }

@@ -18,7 +18,7 @@ use crate::run::during_command_title;
 use crate::run_diff::ReflectorDiff;
 use crate::setup::RunSetup;
 use crate::spec::{AskedService, GoalFile};
-use crate::text::{one_line, shorten, shorten_value};
+use crate::text::{first_sentence, one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
 
 /// Maximum number of characters of the sentence about a service's tool.
@@ -376,10 +376,4 @@ pub fn summarise_request(task: &str) -> String {
 /// Renders the message that replaces the older part of a conversation with the model's summary.
 pub fn summary(text: &str) -> String {
     render("summary", json!({"text": text.trim()}))
-}
-
-fn first_sentence(text: &str) -> &str {
-    text.split_once(". ")
-        .map_or(text, |(first, _)| first)
-        .trim_end_matches('.')
 }

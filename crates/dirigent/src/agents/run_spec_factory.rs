@@ -27,6 +27,7 @@ use crate::config::{Config, ModelSettings};
 use crate::goal::{Goal, OwnParts, ProjectInstructions};
 use crate::known_tools::{check_tool_names, known_tools};
 use crate::project::{EnvironmentFacts, read_instructions};
+use crate::services::ServiceAccess;
 use crate::stored_settings::StoredSettings;
 use crate::workflows::{KnownNames, Workflows};
 
@@ -153,6 +154,8 @@ pub(crate) struct RunSpecFactory {
     /// The sub-agents of every run, without a project's agents.
     registry: AgentRegistry,
     tools: Vec<ToolSpec>,
+    /// The services of every run.
+    services: ServiceAccess,
     /// The only tools that agents may have; `None` for no restriction.
     only_tools: Option<Vec<String>>,
     /// The only sub-agent of runs, which does all the work; `None` for no restriction.
@@ -183,6 +186,7 @@ impl RunSpecFactory {
         models: ModelResolver,
         registry: AgentRegistry,
         tools: Vec<ToolSpec>,
+        services: ServiceAccess,
         policy: Policy,
         environment: EnvironmentFacts,
     ) -> Self {
@@ -191,6 +195,7 @@ impl RunSpecFactory {
             models,
             registry,
             tools,
+            services,
             only_tools: None,
             only_agent: None,
             limits,
@@ -215,6 +220,17 @@ impl RunSpecFactory {
         Ok(restricted.or(with_own))
     }
 
+    /// Returns a factory for runs that may use these services as well; `None` if all runs may.
+    ///
+    /// # Errors
+    /// A model that is not configured.
+    pub(crate) fn for_services(&self, services: ServiceAccess) -> Result<Option<Self>, DirigentError> {
+        self.with_own_parts(&OwnParts {
+            service_access: services,
+            ..OwnParts::default()
+        })
+    }
+
     /// Returns a factory without the tools and agents that a workflow leaves out, and with its rules; `None` if it restricts nothing.
     fn restricted(&self, workflow: &UsedWorkflow) -> Option<Self> {
         if workflow.tools.is_none() && workflow.rules.is_empty() && workflow.agent.is_none() {
@@ -222,11 +238,12 @@ impl RunSpecFactory {
         }
         let policy = with_rules(&self.policy, &workflow.rules);
         let (models, registry) = (self.models.clone(), self.registry.clone());
+        let (tools, services) = (self.tools.clone(), self.services.clone());
         let environment = self.environment.clone();
         Some(RunSpecFactory {
             only_tools: workflow.tools.clone(),
             only_agent: workflow.agent.clone(),
-            ..RunSpecFactory::new(models, registry, self.tools.clone(), policy, environment)
+            ..RunSpecFactory::new(models, registry, tools, services, policy, environment)
         })
     }
 
@@ -241,7 +258,16 @@ impl RunSpecFactory {
         let mut own_tools = own.services.tools.specs();
         own_tools.extend(own.service_tools.iter().cloned());
         let has_model = own.services.model.is_some();
-        if !has_model && own_tools.is_empty() && own.agents.is_empty() && own.policy.is_empty() {
+        let mut services = self.services.clone();
+        let is_new = |(name, _): &&(ServiceName, _)| self.services.iter().all(|(known, _)| known != name);
+        services.extend(own.service_access.iter().filter(is_new).cloned());
+        let has_services = services.len() > self.services.len();
+        if !has_model
+            && !has_services
+            && own_tools.is_empty()
+            && own.agents.is_empty()
+            && own.policy.is_empty()
+        {
             return Ok(None);
         }
         let own_tools = own_tools.into_iter().filter(|tool| tool.name != READ_OUTPUT);
@@ -249,7 +275,7 @@ impl RunSpecFactory {
         let by_name: BTreeMap<String, ToolSpec> = all_tools.map(|tool| (tool.name.clone(), tool)).collect();
         let tools: Vec<ToolSpec> = by_name.into_values().collect();
         check_tool_names(&tools)?;
-        let known = known_tools(&tools, self.models.config.as_ref());
+        let known = known_tools(&tools, &services);
         check_program_agents(&own.agents, &known)?;
         let models = ModelResolver {
             own: has_model.then_some(own.profile),
@@ -263,6 +289,7 @@ impl RunSpecFactory {
             models,
             registry,
             tools,
+            services,
             policy,
             environment,
         )))
@@ -292,7 +319,7 @@ impl RunSpecFactory {
         let registry = self.registry.clone();
         let registry = match &self.models.config {
             Some(config) => {
-                registry.with_project_agents(workspace, config, &known_tools(&self.tools, Some(config)))
+                registry.with_project_agents(workspace, config, &known_tools(&self.tools, &self.services))
             }
             None => registry,
         };
@@ -318,7 +345,7 @@ impl RunSpecFactory {
         is_trusted: &dyn Fn(&Path, &str) -> bool,
     ) -> Workflows {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
-        let tools = known_tools(&self.tools, self.models.config.as_ref());
+        let tools = known_tools(&self.tools, &self.services);
         let agents: Vec<String> = registry
             .entries
             .iter()
@@ -495,8 +522,7 @@ impl RunSpecFactory {
 
     /// Returns true if leads can call the tools of services by name (MCP-4).
     fn calls_services(&self) -> bool {
-        let config = self.models.config.as_ref();
-        config.is_some_and(|config| !config.service_access().is_empty())
+        !self.services.is_empty()
     }
 
     /// Returns the tools with the user's rules in their descriptions.
@@ -666,7 +692,7 @@ impl<'a> SpecBuilder<'a> {
 
     /// Builds the specs of the lead and the reflector.
     fn lead_and_reflector(&self, lead: AgentDefinition) -> Result<(AgentSpec, AgentSpec), DirigentError> {
-        let known = known_tools(self.tools, None);
+        let known = known_tools(self.tools, &[]);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
         Ok((one(lead)?, one(reflector(self.tools))?))
     }

@@ -23,7 +23,7 @@ const SHIPPED: [(&str, &str); 4] = [
 
 /// Returns the sub-agents that ship with Dirigent, as defined in `config/agents`.
 pub fn shipped_agents() -> Vec<AgentDefinition> {
-    let mut known = known_tools(&built_in(&ToolSettings::default()).specs(), None);
+    let mut known = known_tools(&built_in(&ToolSettings::default()).specs(), &[]);
     // The files list every tool that the agents may have; a registry removes those that do not exist.
     known.extend(OPTIONAL_TOOLS.map(|tool| (tool.to_owned(), Access::ReadOnly)));
     let read = |(name, text): (&str, &str)| {

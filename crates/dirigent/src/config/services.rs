@@ -1,6 +1,5 @@
 //! `[mcp.NAME]`: services of the Model Context Protocol (MCP-1).
 
-use dirigent_core::tool::Access;
 use dirigent_mcp::{
     CommandEndpoint, DEFAULT_CALL_TIMEOUT, DEFAULT_START_TIMEOUT, Endpoint, ServiceConfig, ServiceName,
     UrlEndpoint,
@@ -10,6 +9,7 @@ use url::Url;
 use super::layer::TableOrigins;
 use super::settings::ServiceTable;
 use super::{Config, ConfigError};
+use crate::services::{ServiceAccess, access_of};
 
 impl Config {
     /// Returns the MCP services, sorted by name.
@@ -21,18 +21,12 @@ impl Config {
         tables.map(|(name, table)| self.service(name, table)).collect()
     }
 
-    /// Returns the services whose tools agents may have, each with the access that its tools need as far as it is known without running
-    /// the service. Services with invalid settings are left out.
-    pub(crate) fn service_access(&self) -> Vec<(ServiceName, Access)> {
+    /// Returns the services whose tools agents may have, each with the access that its tools need. Services with invalid settings are left
+    /// out.
+    pub(crate) fn service_access(&self) -> ServiceAccess {
         let tables = self.shared.settings.mcp.iter();
-        tables
-            .filter_map(|(name, table)| self.service(name, table).ok())
-            .filter(|service| service.enabled)
-            .map(|service| match service.trust {
-                true => (service.name, Access::ReadOnly),
-                false => (service.name, Access::ReadWrite),
-            })
-            .collect()
+        let services = tables.filter_map(|(name, table)| self.service(name, table).ok());
+        services.filter_map(|service| access_of(&service)).collect()
     }
 
     fn service(&self, name: &str, table: &ServiceTable) -> Result<ServiceConfig, ConfigError> {

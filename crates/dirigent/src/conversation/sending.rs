@@ -107,7 +107,7 @@ impl Conversation {
         // The goal of a workflow is not in the user's words.
         let intent = match message.workflow {
             Some(_) => None,
-            None => Some(self.classify(&text, last.as_ref())),
+            None => Some(self.classify(&text, last.as_ref()).await?),
         };
         match last {
             Some(last) if last.state != TurnState::Ended => match intent {
@@ -166,10 +166,12 @@ impl Conversation {
         Ok(Some(LastTurn { record, view, state }))
     }
 
-    fn classify(&self, text: &str, last: Option<&LastTurn>) -> Classification {
+    async fn classify(&self, text: &str, last: Option<&LastTurn>) -> Result<Classification, DirigentError> {
         let own_tools = self.dirigent.run_spec_factory.tool_names();
         let pending = last.map(LastTurn::pending).unwrap_or_default();
-        let services = self.dirigent.known_services();
+        let workspace = self.info().await?.workspace;
+        let found = self.dirigent.load_services(Some(&workspace)).await?;
+        let services = self.dirigent.known_services(&found);
         let context = IntentContext {
             services: &services,
             own_tools: &own_tools,
@@ -177,7 +179,7 @@ impl Conversation {
             has_just_remembered: last.is_some_and(LastTurn::has_kept_fact),
             has_kept_fact: last.is_some_and(LastTurn::has_fact_to_undo),
         };
-        classify(text, &context)
+        Ok(classify(text, &context))
     }
 
     /// Begins a turn after the last one, which has ended.

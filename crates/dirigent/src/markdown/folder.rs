@@ -23,7 +23,7 @@ impl MarkdownFile {
     /// Reads the text of the file. The error is a reason for display. A file outside `within` is an error. Reads the disk.
     pub(crate) fn read(&self, within: Option<&Path>) -> Result<String, String> {
         match &self.error {
-            None => read(&self.path, within),
+            None => read_file(&self.path, within),
             Some(problem) => Err(problem.clone()),
         }
     }
@@ -110,7 +110,9 @@ fn confined(path: &Path, within: Option<&Path>) -> Result<(), String> {
     }
 }
 
-fn read(path: &Path, within: Option<&Path>) -> Result<String, String> {
+/// Reads the text of a file. The error is a reason for display. A file outside `within`, which must be a canonical path, is an error. Reads
+/// the disk.
+pub(crate) fn read_file(path: &Path, within: Option<&Path>) -> Result<String, String> {
     confined(path, within)?;
     let failed = |error: std::io::Error| reason(&error);
     // A pipe could block, and a device could be endless.

@@ -6,5 +6,5 @@ mod folder;
 pub(crate) mod front_matter;
 
 pub(crate) use fields::{Fields, hyphenated, join_names, truncated};
-pub(crate) use folder::{MarkdownFile, files};
+pub(crate) use folder::{MarkdownFile, files, read_file};
 pub(crate) use front_matter::{Document, Field, FileError, Value};

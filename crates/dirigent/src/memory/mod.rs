@@ -42,6 +42,7 @@ use crate::time::now;
 use crate::{Dirigent, DirigentError};
 
 pub use secret::Secret;
+pub(crate) use secret::find as find_secret;
 
 /// Maximum length of a fact in bytes.
 pub const MAX_FACT_BYTES: usize = 2_000;

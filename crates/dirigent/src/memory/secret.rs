@@ -191,7 +191,7 @@ const CHINESE_STATEMENTS: &[&str] = &[
 ];
 
 /// Returns the kind of secret that the text seems to contain; `None` if the text may be saved.
-pub(super) fn find(text: &str) -> Option<Secret> {
+pub(crate) fn find(text: &str) -> Option<Secret> {
     let text: String = text.chars().map(half_width).collect();
     let lower = text.to_lowercase();
     let words = || text.split(|c: char| c.is_whitespace() || "\"'`,;()<>[]{}，。；（）「」“”".contains(c));

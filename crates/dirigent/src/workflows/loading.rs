@@ -29,9 +29,12 @@ impl Dirigent {
     /// # Errors
     /// An error of the journal, in which trusted files are stored.
     pub async fn workflows(&self, workspace: Option<&Path>) -> Result<Workflows, DirigentError> {
+        let services = self.load_services(workspace).await?.access();
         let (factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
         self.reading(move |journal| {
             let trusted = journal.trusted_files()?;
+            let with_services = factory.for_services(services)?;
+            let factory = with_services.as_ref().unwrap_or(&factory);
             Ok::<_, DirigentError>(factory.workflows(workspace.as_deref(), &|path, digest| {
                 is_trusted(&trusted, path, digest)
             }))

@@ -1,0 +1,77 @@
+//! Errors of the registry of services.
+
+use std::path::PathBuf;
+
+use dirigent_mcp::{ImportError, InvalidService, ServiceName};
+
+use super::ServiceOrigin;
+use crate::memory::Secret;
+
+/// Why a service cannot be added, changed or used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// A setting cannot be used.
+    #[error("the service {name} was not saved: {problem}")]
+    Invalid {
+        /// The name as the user wrote it.
+        name: String,
+        /// The setting, what is wrong with it, and what to do.
+        problem: InvalidService,
+    },
+    /// A setting looks like a secret, and the store keeps no secrets.
+    #[error(
+        "the service {name} was not saved: {setting} seems to contain {secret}, and secrets are not stored. Set a variable of your environment to it, \
+         and write ${{VARIABLE}} in its place"
+    )]
+    Secret {
+        /// The service.
+        name: ServiceName,
+        /// The setting: `env.API_KEY`, `headers.Authorization`, `args`.
+        setting: String,
+        /// The kind of secret.
+        secret: Secret,
+    },
+    /// A service of this name exists.
+    #[error("there is a service {name} already, from {origin}: choose another name, or change that service")]
+    Exists {
+        /// The name.
+        name: ServiceName,
+        /// Where the service is configured.
+        origin: ServiceOrigin,
+    },
+    /// There is no service of this name.
+    #[error("there is no service {name}: {}", describe_known(known))]
+    NoSuchService {
+        /// The name.
+        name: String,
+        /// The names of all services.
+        known: Vec<String>,
+    },
+    /// The service comes from a file, which only the user changes.
+    #[error("the service {name} comes from {origin}, so it can only be changed there")]
+    NotStored {
+        /// The service.
+        name: ServiceName,
+        /// Where the service is configured.
+        origin: ServiceOrigin,
+    },
+    /// A file with services cannot be read.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A text with services cannot be read.
+    #[error("the services cannot be read: {0}")]
+    Import(#[from] ImportError),
+}
+
+fn describe_known(known: &[String]) -> String {
+    match known {
+        [] => "there are none yet".to_owned(),
+        known => format!("there are {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,44 @@
+//! The results of the services' latest starts, which are kept in the journal.
+
+use std::collections::BTreeMap;
+
+use dirigent_core::time::Timestamp;
+use dirigent_mcp::{McpServices, ServiceName, ServiceState, ToolList};
+use serde::{Deserialize, Serialize};
+
+/// The result of a service's latest start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct KeptStart {
+    pub(super) tools: ToolList,
+    /// Why the service could not be started, or ended too often.
+    pub(super) error: Option<String>,
+    /// The last lines of its standard error.
+    pub(super) stderr: Vec<String>,
+    /// The tools that have changed since they were first listed.
+    pub(super) changed: BTreeMap<String, Timestamp>,
+}
+
+impl KeptStart {
+    /// Returns the latest result of a service in this process; `None` if it is the same as this one, or if the service has not been started.
+    pub(super) fn newer(&self, services: &McpServices, name: &ServiceName, now: Timestamp) -> Option<Self> {
+        let state = services.service(name.as_str()).ok()?.state;
+        let tools = services.tools(name.as_str()).ok()?;
+        let error = match state {
+            ServiceState::Error { reason, .. } => Some(reason),
+            ServiceState::Running => None,
+            ServiceState::Stopped(_) | ServiceState::Starting if tools != self.tools => None,
+            ServiceState::Stopped(_) | ServiceState::Starting => return None,
+        };
+        let mut changed = self.changed.clone();
+        changed.extend(self.tools.changed_in(&tools).into_iter().map(|tool| (tool, now)));
+        changed.retain(|tool, _| tools.specs().any(|spec| spec.name == *tool));
+        let newer = KeptStart {
+            error,
+            stderr: services.last_messages(name.as_str()).unwrap_or_default(),
+            tools,
+            changed,
+        };
+        (newer != *self).then_some(newer)
+    }
+}

@@ -1,0 +1,103 @@
+//! The services of a project's own `.mcp.json`. It starts nothing before the user has trusted its content.
+
+use std::path::{Path, PathBuf};
+
+use dirigent_core::digest::sha256_hex;
+use dirigent_mcp::{Endpoint, Import, ServiceConfig, SkippedService, import};
+use dirigent_store::TrustedFile;
+
+use crate::markdown;
+
+/// The name of the file.
+const FILE: &str = ".mcp.json";
+
+/// The project's file with services, if the user has not trusted its present content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UntrustedServices {
+    /// The file.
+    pub path: PathBuf,
+    /// The content.
+    pub text: String,
+    /// The names of its services, as the file writes them or as they are called here.
+    pub services: Vec<String>,
+    /// True if the user has trusted the file with other content before.
+    pub changed: bool,
+    /// The SHA-256 of the content in hexadecimal digits.
+    pub(super) digest: String,
+}
+
+/// What a project's file says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProjectServices {
+    /// The file; `None` if there is none, or if it cannot be read.
+    pub(super) path: Option<PathBuf>,
+    /// The services, if the file is trusted.
+    pub(super) configs: Vec<ServiceConfig>,
+    pub(super) untrusted: Option<UntrustedServices>,
+    pub(super) skipped: Vec<SkippedService>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Returns the path of the file of a project. Reads the disk.
+pub(super) fn file_in(workspace: &Path) -> PathBuf {
+    let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
+    real.join(FILE)
+}
+
+/// Reads the file of the project in a workspace. Reads the disk.
+pub(super) fn read(workspace: &Path, trusted: &[TrustedFile]) -> ProjectServices {
+    let path = file_in(workspace);
+    if path.symlink_metadata().is_err() {
+        return ProjectServices::default();
+    }
+    let mut project = ProjectServices {
+        path: Some(path.clone()),
+        ..ProjectServices::default()
+    };
+    let read = markdown::read_file(&path, path.parent());
+    let read = read.and_then(|text| match import(&text) {
+        Ok(import) => Ok((text, import)),
+        Err(error) => Err(error.to_string()),
+    });
+    let (text, import) = match read {
+        Ok(read) => read,
+        Err(reason) => {
+            let name = path.display().to_string();
+            project.skipped.push(SkippedService { name, reason });
+            return project;
+        }
+    };
+    let digest = sha256_hex(text.as_bytes());
+    let shown = path.to_string_lossy();
+    let earlier = trusted.iter().find(|file| file.path == shown);
+    if earlier.is_some_and(|file| file.digest == digest) {
+        project.add(import);
+    } else {
+        let named = import.services.iter().map(|service| service.name.to_string());
+        project.untrusted = Some(UntrustedServices {
+            services: named
+                .chain(import.skipped.into_iter().map(|skipped| skipped.name))
+                .collect(),
+            changed: earlier.is_some(),
+            path,
+            text,
+            digest,
+        });
+    }
+    project
+}
+
+impl ProjectServices {
+    /// Adds the services of a trusted file. Its programs run in the project's folder.
+    fn add(&mut self, import: Import) {
+        let folder = self.path.as_deref().and_then(Path::parent).map(Path::to_owned);
+        for mut config in import.services {
+            if let Endpoint::Command(command) = &mut config.endpoint {
+                command.cwd = command.cwd.take().or_else(|| folder.clone());
+            }
+            self.configs.push(config);
+        }
+        self.skipped.extend(import.skipped);
+        self.notes.extend(import.notes);
+    }
+}

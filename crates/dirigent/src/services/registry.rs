@@ -1,0 +1,376 @@
+//! Finds the services of all places, and has this process run exactly these.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use dirigent_core::time::Timestamp;
+use dirigent_core::tool::Access;
+use dirigent_mcp::{McpError, ServiceConfig, ServiceName, SkippedService};
+use dirigent_store::{Journal, StoreError, StoredService, StoredServiceStart};
+use tokio::sync::Mutex;
+
+use super::kept::KeptStart;
+use super::project::{self, ProjectServices, UntrustedServices};
+use super::settings::{digest, identity};
+use super::{LastStart, RegisteredService, ServiceList, ServiceOrigin, ServiceSettings, secrets};
+use crate::time::now;
+use crate::{Dirigent, DirigentError};
+
+/// The services whose tools agents may have, each with the access that its tools need as far as it is known without running the service.
+pub(crate) type ServiceAccess = Vec<(ServiceName, Access)>;
+
+/// Returns the entry of an enabled service.
+pub(crate) fn access_of(config: &ServiceConfig) -> Option<(ServiceName, Access)> {
+    let access = match config.trust {
+        true => Access::ReadOnly,
+        false => Access::ReadWrite,
+    };
+    config.enabled.then(|| (config.name.clone(), access))
+}
+
+/// Returns the entries of the services in the journal. Reads the journal.
+pub(crate) fn stored_access(journal: &Journal) -> Result<ServiceAccess, StoreError> {
+    let stored = journal.mcp_services()?;
+    Ok(stored
+        .iter()
+        .filter_map(|stored| access_of(&config_of(stored).ok()?))
+        .collect())
+}
+
+/// The services that this process knows.
+pub(crate) struct ServiceRegistry {
+    /// The services of the configuration.
+    configured: Vec<ServiceConfig>,
+    loaded: Mutex<BTreeMap<ServiceName, LoadedService>>,
+}
+
+/// A service that has an actor in this process.
+struct LoadedService {
+    identity: String,
+    digest: String,
+    origin: ServiceOrigin,
+    /// True if the journal marks it as stopped.
+    is_stopped: bool,
+    kept: KeptStart,
+}
+
+impl ServiceRegistry {
+    pub(crate) fn new(configured: Vec<ServiceConfig>) -> Self {
+        ServiceRegistry {
+            configured,
+            loaded: Mutex::default(),
+        }
+    }
+}
+
+/// The services for runs in a workspace, as they are configured.
+pub(crate) struct FoundServices {
+    services: Vec<FoundService>,
+    /// The project's file, whether or not it exists.
+    project_file: Option<PathBuf>,
+    untrusted: Option<UntrustedServices>,
+    skipped: Vec<SkippedService>,
+    notes: Vec<String>,
+}
+
+struct FoundService {
+    config: ServiceConfig,
+    origin: ServiceOrigin,
+    hides: Vec<ServiceOrigin>,
+    is_stopped: bool,
+    kept: Option<(KeptStart, Timestamp)>,
+}
+
+impl FoundServices {
+    /// Returns true if a service of this name may be used in the workspace.
+    pub(crate) fn has(&self, name: &ServiceName) -> bool {
+        self.services.iter().any(|service| service.config.name == *name)
+    }
+
+    pub(crate) fn access(&self) -> ServiceAccess {
+        let services = self.services.iter();
+        services
+            .filter_map(|service| access_of(&service.config))
+            .collect()
+    }
+
+    /// Adds a service, unless an earlier place has one of this name.
+    fn add(&mut self, config: ServiceConfig, origin: ServiceOrigin) {
+        let taken = self
+            .services
+            .iter_mut()
+            .find(|other| other.config.name == config.name);
+        match taken {
+            Some(other) => other.hides.push(origin),
+            None => self.services.push(FoundService {
+                config,
+                origin,
+                hides: Vec::new(),
+                is_stopped: false,
+                kept: None,
+            }),
+        }
+    }
+}
+
+/// Reads the services of all places. Reads the journal and the disk.
+fn find(
+    journal: &Journal,
+    configured: Vec<ServiceConfig>,
+    workspace: Option<&Path>,
+) -> Result<FoundServices, StoreError> {
+    let project = match workspace {
+        Some(workspace) => project::read(workspace, &journal.trusted_files()?),
+        None => ProjectServices::default(),
+    };
+    let mut found = FoundServices {
+        services: Vec::new(),
+        project_file: workspace.map(project::file_in),
+        untrusted: project.untrusted,
+        skipped: project.skipped,
+        notes: project.notes,
+    };
+    for config in configured {
+        found.add(config, ServiceOrigin::Configuration);
+    }
+    for stored in journal.mcp_services()? {
+        let (version, at) = (stored.version, stored.at);
+        match config_of(&stored) {
+            Ok(config) => found.add(config, ServiceOrigin::Store { version, at }),
+            Err(reason) => found.skipped.push(SkippedService {
+                name: stored.name,
+                reason,
+            }),
+        }
+    }
+    if let Some(path) = project.path {
+        for config in project.configs {
+            found.add(config, ServiceOrigin::Project(path.clone()));
+        }
+    }
+    let stopped: BTreeSet<String> = journal.stopped_mcp_services()?.into_iter().collect();
+    let mut starts = journal.mcp_starts()?;
+    for service in &mut found.services {
+        service.is_stopped = stopped.contains(service.config.name.as_str());
+        service.kept = take_kept(&mut starts, &service.config);
+    }
+    found
+        .services
+        .sort_by(|one, other| one.config.name.cmp(&other.config.name));
+    Ok(found)
+}
+
+fn config_of(stored: &StoredService) -> Result<ServiceConfig, String> {
+    let settings: ServiceSettings = serde_json::from_str(&stored.config).map_err(|error| {
+        format!("its stored settings cannot be read: {error}; remove it, and add it again")
+    })?;
+    let name = ServiceName::new(&stored.name).map_err(|error| error.to_string())?;
+    settings.config(name).map_err(|error| error.to_string())
+}
+
+/// Takes the result of the latest start with this configuration. One that cannot be read counts as none: the service is started to know its tools.
+fn take_kept(starts: &mut Vec<StoredServiceStart>, config: &ServiceConfig) -> Option<(KeptStart, Timestamp)> {
+    let digest = digest(config);
+    let place = starts
+        .iter()
+        .position(|start| start.name == config.name.as_str() && start.digest == digest)?;
+    let start = starts.swap_remove(place);
+    Some((serde_json::from_str(&start.result).ok()?, start.at))
+}
+
+impl Dirigent {
+    /// Reads the services for runs in a workspace, and has this process know exactly these, beside the services of other projects. Starts
+    /// none.
+    pub(crate) async fn load_services(
+        &self,
+        workspace: Option<&Path>,
+    ) -> Result<FoundServices, DirigentError> {
+        let (configured, workspace) = (self.services.configured.clone(), workspace.map(Path::to_owned));
+        let find = move |journal: &Journal| find(journal, configured, workspace.as_deref());
+        let mut found = self.reading(find).await?;
+        self.reconcile(&mut found).await?;
+        Ok(found)
+    }
+
+    /// Adds, replaces, stops and removes services of this process, so that they are the found ones.
+    async fn reconcile(&self, found: &mut FoundServices) -> Result<(), McpError> {
+        let mut loaded = self.services.loaded.lock().await;
+        let gone = loaded.iter().filter(|(name, service)| match &service.origin {
+            ServiceOrigin::Project(path) => found.project_file.as_ref() == Some(path) && !found.has(name),
+            ServiceOrigin::Configuration | ServiceOrigin::Store { .. } => !found.has(name),
+        });
+        let gone: Vec<ServiceName> = gone.map(|(name, _)| name.clone()).collect();
+        for name in gone {
+            loaded.remove(&name);
+            self.forget(&name).await?;
+        }
+        let (mut usable, mut skipped) = (Vec::new(), Vec::new());
+        for service in found.services.drain(..) {
+            match self.reconcile_one(&mut loaded, &service).await {
+                Ok(()) => usable.push(service),
+                Err(ReconcileError::Taken(by)) => skipped.push(SkippedService {
+                    name: service.config.name.to_string(),
+                    reason: format!("this process has a service of this name for {by}: rename one of them"),
+                }),
+                Err(ReconcileError::Mcp(error)) => return Err(error),
+            }
+        }
+        found.services = usable;
+        found.skipped.extend(skipped);
+        Ok(())
+    }
+
+    async fn reconcile_one(
+        &self,
+        loaded: &mut BTreeMap<ServiceName, LoadedService>,
+        service: &FoundService,
+    ) -> Result<(), ReconcileError> {
+        let name = &service.config.name;
+        let identity = identity(&service.config);
+        match loaded.get_mut(name) {
+            Some(known) if is_other_project(&known.origin, &service.origin) => {
+                return Err(ReconcileError::Taken(known.origin.to_string()));
+            }
+            Some(known) if known.identity == identity && (service.is_stopped || !known.is_stopped) => {
+                known.origin = service.origin.clone();
+                if service.is_stopped && !known.is_stopped {
+                    known.is_stopped = true;
+                    self.mcp.stop(name.as_str()).await?;
+                }
+                return Ok(());
+            }
+            Some(_) => {
+                loaded.remove(name);
+                self.forget(name).await?;
+            }
+            None => {}
+        }
+        let kept = service
+            .kept
+            .as_ref()
+            .map(|(kept, _)| kept.clone())
+            .unwrap_or_default();
+        let added = self.mcp.add(service.config.clone(), kept.tools.clone()).await;
+        added.map_err(|error| match error {
+            McpError::Twice { .. } => ReconcileError::Taken("the program that embeds Dirigent".to_owned()),
+            error => ReconcileError::Mcp(error),
+        })?;
+        if service.is_stopped {
+            self.mcp.stop(name.as_str()).await?;
+        }
+        let known = LoadedService {
+            identity,
+            digest: digest(&service.config),
+            origin: service.origin.clone(),
+            is_stopped: service.is_stopped,
+            kept,
+        };
+        loaded.insert(name.clone(), known);
+        Ok(())
+    }
+
+    /// Removes a service of this process, if it still has it.
+    async fn forget(&self, name: &ServiceName) -> Result<(), McpError> {
+        match self.mcp.remove(name.as_str()).await {
+            Ok(()) | Err(McpError::UnknownService { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the results of starts in this process to the journal, as far as they are new.
+    pub(crate) async fn keep_starts(&self) -> Result<(), DirigentError> {
+        let mut loaded = self.services.loaded.lock().await;
+        let at = now();
+        let mut starts = Vec::new();
+        for (name, service) in loaded.iter_mut() {
+            if let Some(newer) = service.kept.newer(&self.mcp, name, at) {
+                starts.push(StoredServiceStart {
+                    name: name.to_string(),
+                    digest: service.digest.clone(),
+                    result: serde_json::json!(newer).to_string(),
+                    at,
+                });
+                service.kept = newer;
+            }
+        }
+        drop(loaded);
+        if starts.is_empty() {
+            return Ok(());
+        }
+        self.reading(move |journal| {
+            starts
+                .into_iter()
+                .try_for_each(|start| journal.record_mcp_start(start))
+        })
+        .await
+    }
+
+    /// Stops all services of this process, and keeps the results of their starts. A failure to keep them is only logged: they are learned again.
+    pub async fn end_services(&self) {
+        if let Err(error) = self.keep_starts().await {
+            tracing::warn!(%error, "the tools of services are not kept, and are learned again");
+        }
+        self.mcp.shutdown().await;
+    }
+
+    /// Returns the found services with their states.
+    pub(super) fn list_services(&self, found: FoundServices) -> ServiceList {
+        let services = found.services.into_iter().filter_map(|service| {
+            let name = service.config.name.clone();
+            // Another task may have removed the service since.
+            let info = self.mcp.service(name.as_str()).ok()?;
+            Some(RegisteredService {
+                tools: self.mcp.tools(name.as_str()).ok()?,
+                settings: shown_settings(&service),
+                origin: service.origin,
+                hides: service.hides,
+                state: info.state,
+                last_start: service.kept.map(|(kept, at)| LastStart {
+                    at,
+                    error: kept.error,
+                    stderr: kept.stderr,
+                    changed: kept.changed,
+                }),
+                name,
+            })
+        });
+        ServiceList {
+            services: services.collect(),
+            untrusted: found.untrusted,
+            skipped: found.skipped,
+            notes: found.notes,
+        }
+    }
+}
+
+/// Why a service cannot be used in this process.
+enum ReconcileError {
+    /// Another project's file, or the program, has a service of this name.
+    Taken(String),
+    Mcp(McpError),
+}
+
+impl From<McpError> for ReconcileError {
+    fn from(error: McpError) -> Self {
+        ReconcileError::Mcp(error)
+    }
+}
+
+fn is_other_project(one: &ServiceOrigin, other: &ServiceOrigin) -> bool {
+    match (one, other) {
+        (ServiceOrigin::Project(one), ServiceOrigin::Project(other)) => one != other,
+        (
+            ServiceOrigin::Configuration | ServiceOrigin::Store { .. } | ServiceOrigin::Project(_),
+            ServiceOrigin::Configuration | ServiceOrigin::Store { .. } | ServiceOrigin::Project(_),
+        ) => false,
+    }
+}
+
+/// The settings without secrets. The journal has none.
+fn shown_settings(service: &FoundService) -> ServiceSettings {
+    let settings = ServiceSettings::from(&service.config);
+    match service.origin {
+        ServiceOrigin::Store { .. } => settings,
+        ServiceOrigin::Configuration | ServiceOrigin::Project(_) => secrets::hide(settings),
+    }
+}
