@@ -4,22 +4,35 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use console::style;
-use dirigent::{AgentSource, Agents, Dirigent, DirigentError, ListedAgent, RefusedAgent};
+use dirigent::{
+    AgentSource, Agents, Dirigent, DirigentError, ListedAgent, OfflineModel, RefusedAgent, StoreError,
+};
 use serde_json::{Value, json};
 
 use crate::args::AgentsCommand;
 use crate::config;
 use crate::exit::Exit;
+use crate::open::build;
 use crate::output::{Output, sanitize};
 
 pub(crate) async fn list(
+    db: Option<PathBuf>,
     file: Option<PathBuf>,
     command: &AgentsCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let config = config::load(file, None)?;
     let folder = existing_folder(&command.workspace)?;
-    let agents = Dirigent::builder().config(&config).agents(Some(&folder)).await?;
+    let builder = Dirigent::builder().config(&config);
+    // The journal has services, whose tools agent files may name.
+    let reading = builder.clone().model(OfflineModel).read_only_journal();
+    let agents = match build(reading, db).await {
+        Ok(dirigent) => dirigent.agents(Some(&folder)).await?,
+        Err(error) if matches!(error.store_error(), Some(StoreError::Missing { .. })) => {
+            builder.agents(Some(&folder)).await?
+        }
+        Err(error) => return Err(error.into()),
+    };
     let text = if command.json {
         as_json(&agents).to_string()
     } else {

@@ -3,6 +3,7 @@
 mod approvals;
 mod journal;
 mod limits;
+mod mcp;
 mod memory;
 mod prompts;
 mod steering;
@@ -20,6 +21,10 @@ pub(crate) use journal::{
     BackupCommand, CheckJournalCommand, ExportCommand, ImportCommand, JournalCommand, PruneCommand,
 };
 pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
+pub(crate) use mcp::{
+    AddServiceCommand, ImportServicesCommand, ListServicesCommand, McpCommand, ServiceCommand,
+    ServiceOptions, ShowServiceCommand, TrustServicesCommand, UpdateServiceCommand,
+};
 pub(crate) use memory::{
     AddFactCommand, DeleteFactCommand, ListFactsCommand, MemoryCommand, SearchFactsCommand, ShowFactCommand,
     VisibleOptions,
@@ -117,6 +122,9 @@ pub(crate) enum Command {
     /// List, show, run and write workflows: goals that you invoke by name
     #[command(subcommand)]
     Workflow(WorkflowCommand),
+    /// Add, list, start and stop MCP services: programs and servers that offer tools to agents
+    #[command(subcommand, after_long_help = mcp::MCP_HELP)]
+    Mcp(McpCommand),
     /// List, write and show base system prompts, and what agents' models get
     #[command(subcommand, after_long_help = PROMPTS_HELP)]
     Prompts(PromptsCommand),

@@ -79,6 +79,7 @@ impl Exit {
                 | DirigentError::UndoRefused { .. }
                 | DirigentError::WorkspaceShared { .. }
                 | DirigentError::Workflow(_)
+                | DirigentError::Service(_)
                 | DirigentError::TurnUnfinished { .. }
                 | DirigentError::Memory(_)
                 | DirigentError::SystemPrompt(_)

@@ -1,7 +1,9 @@
 //! The hint after an error: the command to run next. The errors of the libraries do not name CLI commands.
 
 use dirigent::approval_rules::ApprovalRuleError;
+use dirigent::mcp::McpError;
 use dirigent::memory::MemoryError;
+use dirigent::services::{ServiceError, ServiceOrigin};
 use dirigent::system_prompts::SystemPromptError;
 use dirigent::{ConfigError, DecisionError, DirigentError, RuntimeError, StoreError, WorkflowError};
 
@@ -27,6 +29,8 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
         DirigentError::SystemPrompt(
             SystemPromptError::NoSuchVersion { name, .. } | SystemPromptError::Conflict { name, .. },
         ) => format!("dirigent prompts show {name}"),
+        DirigentError::Service(error) => after_service_error(error)?,
+        DirigentError::Mcp(McpError::Failed { name, .. }) => format!("dirigent mcp logs {name}"),
         DirigentError::RunActive { run, .. } => format!("dirigent cancel {}", run.short()),
         DirigentError::Config(ConfigError::Value { key, problem, .. })
             if key.starts_with("model") && key.ends_with(".name") && problem.starts_with("is not set") =>
@@ -36,6 +40,20 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
         _ => return None,
     };
     Some(format!("next: {command}"))
+}
+
+fn after_service_error(error: &ServiceError) -> Option<String> {
+    match error {
+        ServiceError::NoSuchService { .. } => Some("dirigent mcp list".to_owned()),
+        ServiceError::Exists {
+            name,
+            origin: ServiceOrigin::Store { .. },
+        } => Some(format!("dirigent mcp update {name}")),
+        ServiceError::Exists { name, .. } | ServiceError::NotStored { name, .. } => {
+            Some(format!("dirigent mcp show {name}"))
+        }
+        _ => None,
+    }
 }
 
 fn after_workflow_error(error: &WorkflowError) -> Option<String> {

@@ -14,6 +14,8 @@ mod hint;
 mod interactive;
 mod journal;
 mod live;
+mod mcp;
+mod mcp_text;
 mod memory;
 mod models;
 mod open;
@@ -148,8 +150,9 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Journal(command) => journal::journal(db, command, output).await,
         Command::Config(ConfigCommand::Check(command)) => config::check(db, file, command, output).await,
         Command::Models(command) => models::list(file, command, output).await,
-        Command::Agents(command) => agents::list(file, &command, output).await,
+        Command::Agents(command) => agents::list(db, file, &command, output).await,
         Command::Workflow(command) => workflow::workflow(db, file, command, output).await,
+        Command::Mcp(command) => mcp::mcp(db, file, command, output).await,
         Command::Prompts(command) => prompts::prompts(db, file, command, output).await,
     }
 }

@@ -9,6 +9,7 @@ use crate::args::{ForkCommand, KEEP, ResumeCommand, RunCommand, RunOptions};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
+use crate::mcp;
 use crate::open::{open_configured, open_existing};
 use crate::output::{Output, sanitize};
 use crate::pending_messages::report_rejected;
@@ -57,6 +58,7 @@ pub(crate) async fn start_new(
     let dirigent = open_configured(db, &config).await?;
     let agents = dirigent.agents(Some(&command.workspace)).await?;
     agents::warn_refused(&agents, output);
+    mcp::warn_untrusted(&dirigent, &command.workspace, output).await?;
     let limits = command.limits.with_defaults(config.limits());
     if limits.max_cost.is_some() {
         warn_unpriced(&config, output);

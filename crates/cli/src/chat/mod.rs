@@ -22,6 +22,7 @@ use crate::args::{ChatCommand, DiffCommand, UndoCommand, WatchOptions};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
+use crate::mcp;
 use crate::open::open_configured;
 use crate::output::{Output, sanitize};
 use crate::pending_requests::PendingRequests;
@@ -117,6 +118,7 @@ impl<'a> Chat<'a> {
             }
         }
         let conversation = dirigent.conversation(conversation.id()).await?;
+        mcp::warn_untrusted(&dirigent, &info.workspace, output).await?;
         // Without a greeting, nothing else would say that a conversation works in another folder than the current one.
         let is_elsewhere = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())

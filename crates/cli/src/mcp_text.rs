@@ -1,0 +1,236 @@
+//! Services as text and as JSON.
+
+use std::fmt::Write as _;
+
+use console::style;
+use dirigent::mcp::{ServiceState, SkippedService, WhyStopped};
+use dirigent::services::{RegisteredService, ServiceList, ServiceOrigin};
+use serde_json::{Value, json};
+
+use crate::request_text::one_line;
+use crate::time::local;
+
+/// All services, a line each, those that cannot be used, and the project's file that is not trusted.
+pub(crate) fn list_text(listed: &ServiceList) -> String {
+    let mut text = String::new();
+    for service in &listed.services {
+        let _ = writeln!(text, "{}", line(service));
+        for hidden in &service.hides {
+            let _ = writeln!(text, "    hides the one from {}", one_line(&hidden.to_string()));
+        }
+    }
+    if let Some(file) = &listed.untrusted {
+        let title = match file.changed {
+            true => "changed since you trusted it",
+            false => "not trusted yet",
+        };
+        let _ = writeln!(text, "{}", style(title).yellow().bold());
+        let path = file.path.display().to_string();
+        let _ = writeln!(
+            text,
+            "  {}: {}",
+            one_line(&path),
+            one_line(&file.services.join(", "))
+        );
+    }
+    if !listed.skipped.is_empty() {
+        let _ = writeln!(text, "{}", style("cannot be used").red().bold());
+        for skipped in &listed.skipped {
+            let _ = writeln!(text, "  {}", skipped_line(skipped));
+        }
+    }
+    for note in &listed.notes {
+        let _ = writeln!(text, "{} {}", style("note:").yellow(), one_line(note));
+    }
+    text
+}
+
+/// The name, the state, the number of known tools, the origin and the endpoint.
+pub(crate) fn line(service: &RegisteredService) -> String {
+    let tools = match (service.tools.specs().count(), &service.last_start) {
+        (0, None) => "tools not known yet".to_owned(),
+        (1, _) => "1 tool".to_owned(),
+        (count, _) => format!("{count} tools"),
+    };
+    let changed = match &service.last_start {
+        Some(start) if !start.changed.is_empty() => ", some changed",
+        Some(_) | None => "",
+    };
+    format!(
+        "{}  {}, {tools}{changed}  {}  {}",
+        style(&service.name).bold(),
+        state(service),
+        style(format!("({})", origin(&service.origin))).dim(),
+        one_line(&endpoint(service))
+    )
+}
+
+/// The state, as commands see it, which start services for a moment only.
+fn state(service: &RegisteredService) -> &'static str {
+    let has_failed = service
+        .last_start
+        .as_ref()
+        .is_some_and(|start| start.error.is_some());
+    match &service.state {
+        _ if !service.settings.enabled => "disabled",
+        ServiceState::Stopped(WhyStopped::ByUser) => "stopped",
+        ServiceState::Starting => "starting",
+        ServiceState::Running => "running",
+        ServiceState::Error { .. } => "error",
+        ServiceState::Stopped(WhyStopped::NotNeeded) if has_failed => "error",
+        ServiceState::Stopped(WhyStopped::NotNeeded) => "not started",
+    }
+}
+
+fn origin(origin: &ServiceOrigin) -> String {
+    match origin {
+        ServiceOrigin::Configuration => "configuration".to_owned(),
+        ServiceOrigin::Store { .. } => "yours".to_owned(),
+        ServiceOrigin::Project(_) => "project".to_owned(),
+    }
+}
+
+fn endpoint(service: &RegisteredService) -> String {
+    let settings = &service.settings;
+    match (&settings.command, &settings.url) {
+        (Some(command), _) => [command]
+            .into_iter()
+            .chain(&settings.args)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" "),
+        (None, Some(url)) => url.clone(),
+        (None, None) => String::new(),
+    }
+}
+
+/// A service that cannot be used, and why, on one line.
+pub(crate) fn skipped_line(skipped: &SkippedService) -> String {
+    format!("{}: {}", one_line(&skipped.name), one_line(&skipped.reason))
+}
+
+/// The settings of a service, and its tools.
+pub(crate) fn show_text(service: &RegisteredService) -> String {
+    let mut text = format!("{}\n", line(service));
+    let settings = &service.settings;
+    let mut field = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = writeln!(text, "  {name}: {}", one_line(&value));
+        }
+    };
+    field(
+        "from",
+        Some(match &service.origin {
+            ServiceOrigin::Store { version, at } => {
+                format!("{}, version {version} of {}", service.origin, local(*at))
+            }
+            origin @ (ServiceOrigin::Configuration | ServiceOrigin::Project(_)) => origin.to_string(),
+        }),
+    );
+    field("description", settings.description.clone());
+    let words = (!settings.trigger_keywords.is_empty()).then(|| settings.trigger_keywords.join(", "));
+    field("keywords", words);
+    for (name, value) in &settings.env {
+        field("env", Some(format!("{name}={value}")));
+    }
+    for (name, value) in &settings.headers {
+        field("header", Some(format!("{name}: {value}")));
+    }
+    field("bearer token from", settings.bearer_token_env.clone());
+    field(
+        "folder",
+        settings.cwd.as_ref().map(|folder| folder.display().to_string()),
+    );
+    field(
+        "timeout",
+        Some(format!(
+            "{}, of a start {}",
+            settings.timeout, settings.start_timeout
+        )),
+    );
+    field(
+        "trusted",
+        settings.trust.then(|| "what it says about its tools".to_owned()),
+    );
+    if let Some(start) = &service.last_start {
+        let result = start
+            .error
+            .as_ref()
+            .map_or("it ran".to_owned(), |error| format!("error: {error}"));
+        field("latest start", Some(format!("{}: {result}", local(start.at))));
+    }
+    text + &tools_text(service)
+}
+
+/// The tools of a service with one sentence each, those that have changed, and those that cannot be called.
+pub(crate) fn tools_text(service: &RegisteredService) -> String {
+    let mut text = String::new();
+    for (name, summary) in service.tool_summaries() {
+        let _ = writeln!(text, "  {}  {}", style(name).bold(), one_line(&summary));
+        let changed = service
+            .last_start
+            .as_ref()
+            .and_then(|start| start.changed.get(name));
+        if let Some(at) = changed {
+            let _ = writeln!(
+                text,
+                "    {} its description or parameters changed on {}: check what it does now",
+                style("changed:").yellow(),
+                local(*at)
+            );
+        }
+    }
+    for tool in service.tools.unavailable() {
+        let _ = writeln!(
+            text,
+            "  {}  {} {}",
+            style(one_line(&tool.tool)).bold(),
+            style("cannot be called:").red(),
+            one_line(&tool.reason)
+        );
+    }
+    text
+}
+
+pub(crate) fn list_json(listed: &ServiceList) -> Value {
+    let services: Vec<Value> = listed.services.iter().map(as_json).collect();
+    let skipped: Vec<Value> = listed
+        .skipped
+        .iter()
+        .map(|skipped| json!({"name": skipped.name, "reason": skipped.reason}))
+        .collect();
+    let untrusted = listed
+        .untrusted
+        .as_ref()
+        .map(|file| json!({"file": file.path, "services": file.services, "changed": file.changed}));
+    json!({"services": services, "untrusted": untrusted, "skipped": skipped, "notes": listed.notes})
+}
+
+/// The service as JSON, without secrets.
+pub(crate) fn as_json(service: &RegisteredService) -> Value {
+    let tools: Vec<Value> = service
+        .tool_summaries()
+        .map(|(name, summary)| json!({"name": name, "summary": summary}))
+        .collect();
+    let start = service.last_start.as_ref().map(|start| {
+        json!({"at": start.at, "error": start.error, "stderr": start.stderr, "changed": start.changed})
+    });
+    json!({
+        "name": service.name.as_str(),
+        "state": state(service).replace(' ', "_"),
+        "origin": origin_json(&service.origin),
+        "hides": service.hides.iter().map(origin_json).collect::<Vec<_>>(),
+        "settings": service.settings,
+        "tools": tools,
+        "unavailable": service.tools.unavailable(),
+        "last_start": start,
+    })
+}
+
+fn origin_json(from: &ServiceOrigin) -> Value {
+    match from {
+        ServiceOrigin::Configuration => json!({"kind": "configuration"}),
+        ServiceOrigin::Store { version, at } => json!({"kind": "store", "version": version, "at": at}),
+        ServiceOrigin::Project(path) => json!({"kind": "project", "file": path}),
+    }
+}

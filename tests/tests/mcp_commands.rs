@@ -1,0 +1,277 @@
+//! MCP-1, HOST-3: `dirigent mcp`: services are added, listed, shown, stopped, started, imported, trusted and removed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+
+use dirigent_tests::cli::{Ended, Place, root};
+use serde_json::{Value, json};
+
+/// The arguments that run the test program as a service.
+fn server(faults: &[&str]) -> Vec<String> {
+    let script = root().join("crates/mcp/tests/server.py");
+    ["/usr/bin/python3".to_owned(), script.display().to_string()]
+        .into_iter()
+        .chain(faults.iter().map(|fault| (*fault).to_owned()))
+        .collect()
+}
+
+/// `dirigent mcp` with these arguments, in the project.
+fn mcp(place: &Place, arguments: &[&str]) -> Ended {
+    let needs_project = ["list", "show", "start", "stop", "logs", "trust"].contains(&arguments[0]);
+    let project: &[&str] = if needs_project {
+        &["--workspace", "work"]
+    } else {
+        &[]
+    };
+    place.dirigent(["mcp"].iter().chain(arguments).chain(project))
+}
+
+/// `dirigent mcp add NAME … -- SERVER`.
+fn add(place: &Place, name: &str, options: &[&str], faults: &[&str]) -> Ended {
+    let server = server(faults);
+    let server = server.iter().map(String::as_str);
+    let arguments: Vec<&str> = ["add", name]
+        .into_iter()
+        .chain(options.iter().copied())
+        .chain(["--"])
+        .chain(server)
+        .collect();
+    mcp(place, &arguments)
+}
+
+fn succeeds(ended: Ended) {
+    assert_eq!(ended.code(), Some(0), "{ended}");
+}
+
+fn listed(place: &Place) -> Value {
+    mcp(place, &["list", "--json"]).with_code(0).json_lines()[0].clone()
+}
+
+#[test]
+fn mcp_1_a_service_is_added_listed_shown_updated_and_removed() {
+    let place = Place::new();
+    let empty = mcp(&place, &["list"]).with_code(0);
+    assert!(empty.stderr.contains("no services yet"), "{}", empty.stderr);
+
+    let options = [
+        "--keyword",
+        "parrot",
+        "--timeout",
+        "5s",
+        "--env",
+        "HOST=${HOST:-here}",
+    ];
+    let added = add(&place, "echo", &options, &["bad-schema"]).with_code(0);
+    assert!(
+        added.stdout.starts_with("Added echo  running, 10 tools  (yours)"),
+        "{}",
+        added.stdout
+    );
+    assert!(
+        added.stdout.contains("  mcp__echo__echo  Does echo\n"),
+        "{}",
+        added.stdout
+    );
+
+    let list = mcp(&place, &["list"]).with_code(0).stdout;
+    assert!(
+        list.starts_with("echo  not started, 10 tools  (yours)  /usr/bin/python3 "),
+        "{list}"
+    );
+    let shown = mcp(&place, &["show", "echo"]).with_code(0).stdout;
+    for part in [
+        "version 1",
+        "  keywords: parrot\n",
+        "  env: HOST=${HOST:-here}\n",
+        "  timeout: 5.0 s, of a start 1 min\n",
+        "  mcp__echo__wait  Does wait\n",
+        "  bad  cannot be called: the schema of its parameters is invalid",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+
+    succeeds(mcp(
+        &place,
+        &["update", "echo", "--description", "Repeats words", "--trust"],
+    ));
+    let service = &listed(&place)["services"][0];
+    assert_eq!(service["settings"]["description"], "Repeats words");
+    assert_eq!(service["settings"]["trust"], true);
+    assert_eq!(service["settings"]["trigger_keywords"], json!(["parrot"]));
+    assert_eq!(service["origin"]["version"], 2);
+    assert_eq!(service["state"], "not_started");
+    assert_eq!(service["tools"][0]["name"], "mcp__echo__ask");
+
+    succeeds(mcp(&place, &["remove", "echo"]));
+    assert_eq!(listed(&place)["services"], json!([]));
+    let gone = mcp(&place, &["show", "echo"]).with_code(2).stderr;
+    assert!(
+        gone.contains("there is no service echo") && gone.contains("next: dirigent mcp list"),
+        "{gone}"
+    );
+    assert!(place.processes().is_empty());
+}
+
+#[test]
+fn mcp_1_a_service_that_cannot_start_is_saved_with_its_reason_and_its_last_messages() {
+    let place = Place::new();
+    let added = add(&place, "broken", &[], &["fails"]).with_code(1);
+    assert!(
+        added
+            .stderr
+            .contains("the service broken is saved, but cannot be started"),
+        "{}",
+        added.stderr
+    );
+    assert!(
+        added.stderr.contains("dirigent mcp logs broken"),
+        "{}",
+        added.stderr
+    );
+    let list = mcp(&place, &["list"]).with_code(0).stdout;
+    assert!(list.starts_with("broken  error, 0 tools"), "{list}");
+    let logs = mcp(&place, &["logs", "broken"]).with_code(0);
+    assert_eq!(logs.stdout, "cannot find the token\n");
+    let failed = mcp(&place, &["start", "broken"]).with_code(1).stderr;
+    assert!(
+        failed.contains("cannot find the token") && failed.contains("dirigent mcp logs broken"),
+        "{failed}"
+    );
+
+    let repaired = server(&["greets"]);
+    let update: Vec<&str> = ["update", "broken", "--"]
+        .into_iter()
+        .chain(repaired.iter().map(String::as_str))
+        .collect();
+    succeeds(mcp(&place, &update));
+    let logs = mcp(&place, &["logs", "broken"]).with_code(0);
+    assert_eq!(logs.stdout, "ready to serve\n");
+}
+
+#[test]
+fn mcp_1_a_stopped_service_is_stopped_until_it_is_started() {
+    let place = Place::new();
+    succeeds(add(&place, "echo", &[], &[]));
+    succeeds(mcp(&place, &["stop", "echo"]));
+    assert_eq!(listed(&place)["services"][0]["state"], "stopped");
+    let started = mcp(&place, &["start", "echo"]).with_code(0);
+    assert!(started.stdout.contains("mcp__echo__echo"), "{}", started.stdout);
+    assert_eq!(listed(&place)["services"][0]["state"], "not_started");
+}
+
+#[test]
+fn mcp_1_bad_input_is_refused_with_what_to_do() {
+    let place = Place::new();
+    let check = |ended: Ended, parts: &[&str]| {
+        let stderr = ended.with_code(2).stderr;
+        for part in parts {
+            assert!(stderr.contains(part), "{part}: {stderr}");
+        }
+    };
+    check(add(&place, "a b", &[], &[]), &["`a b` is not a service name"]);
+    check(
+        add(&place, "a", &["--env", "API_KEY=canary"], &[]),
+        &["env.API_KEY seems to contain a password", "${VARIABLE}"],
+    );
+    check(add(&place, "a", &["--env", "=x"], &[]), &["NAME=VALUE"]);
+    check(mcp(&place, &["add", "a"]), &["command: is not set"]);
+    check(
+        mcp(&place, &["add", "a", "--url", "no address"]),
+        &["url: is no address"],
+    );
+    check(
+        mcp(
+            &place,
+            &["add", "a", "--url", "https://example.com", "--env", "A=B"],
+        ),
+        &["--env"],
+    );
+    check(
+        mcp(&place, &["update", "a", "--trust"]),
+        &["there is no service a: there are none yet"],
+    );
+    let stored = fs::read(place.db()).unwrap();
+    assert!(!String::from_utf8_lossy(&stored).contains("canary"));
+
+    succeeds(add(&place, "a", &[], &[]));
+    check(
+        add(&place, "a", &[], &[]),
+        &["there is a service a already", "dirigent mcp update a"],
+    );
+}
+
+#[test]
+fn mcp_1_a_file_of_another_client_is_imported_and_what_is_skipped_is_said() {
+    let place = Place::new();
+    let server = server(&[]);
+    let file = json!({"mcpServers": {
+        "my echo": {"command": server[0], "args": [server[1]]},
+        "secret": {"command": "x", "env": {"TOKEN": "canary"}},
+        "old": {"type": "sse", "url": "http://localhost:1/sse"},
+    }});
+    place.write("claude.json", &file.to_string());
+    let imported = mcp(&place, &["import", "work/claude.json"]).with_code(1);
+    assert!(
+        imported.stdout.starts_with("Added my-echo  running"),
+        "{}",
+        imported.stdout
+    );
+    for part in [
+        "the service `my echo` is called my-echo here",
+        "skipped old: the old transport SSE is not supported",
+        "skipped secret: the service secret was not saved: env.TOKEN seems to contain a password",
+    ] {
+        assert!(imported.stderr.contains(part), "{part}: {}", imported.stderr);
+    }
+    place.write("broken.json", "{\"mcpServers\": ");
+    let broken = mcp(&place, &["import", "work/broken.json"]).with_code(2).stderr;
+    assert!(broken.contains("work/broken.json: line 1, column "), "{broken}");
+    let missing = mcp(&place, &["import", "work/missing.json"]).with_code(2).stderr;
+    assert!(missing.contains("work/missing.json: No such file"), "{missing}");
+}
+
+#[test]
+fn mcp_1_a_projects_file_is_shown_and_used_only_once_it_is_trusted() {
+    let place = Place::new();
+    let server = server(&[]);
+    let file = json!({"mcpServers": {"parrot": {"command": server[0], "args": [server[1]]}}});
+    place.write(".mcp.json", &file.to_string());
+    place.write("notes.txt", "one\ntwo\n");
+    let list = mcp(&place, &["list"]).with_code(0);
+    assert!(
+        list.stdout.contains("not trusted yet") && list.stdout.contains(": parrot"),
+        "{}",
+        list.stdout
+    );
+    assert_eq!(listed(&place)["untrusted"]["services"], json!(["parrot"]));
+    let run = place.run("Count the lines in notes.txt").with_code(0);
+    assert!(
+        run.stderr
+            .contains("are not used, because the file is not trusted yet"),
+        "{}",
+        run.stderr
+    );
+
+    let trusted = mcp(&place, &["trust"]).with_code(0).stdout;
+    assert!(
+        trusted.contains("is trusted") && trusted.contains("mcp__parrot__echo"),
+        "{trusted}"
+    );
+    let service = &listed(&place)["services"][0];
+    assert_eq!(
+        (&service["name"], &service["origin"]["kind"]),
+        (&json!("parrot"), &json!("project"))
+    );
+    assert_eq!(listed(&place)["untrusted"], Value::Null);
+
+    place.write(".mcp.json", &format!("{file}\n"));
+    let list = mcp(&place, &["list"]).with_code(0).stdout;
+    assert!(list.contains("changed since you trusted it"), "{list}");
+    assert_eq!(listed(&place)["services"], json!([]));
+}
+
+#[test]
+fn mcp_1_help_says_when_services_run() {
+    let help = Place::new().dirigent(["mcp", "--help"]).with_code(0).stdout;
+    insta::assert_snapshot!(help);
+}
