@@ -287,7 +287,7 @@ impl Conversation {
         let Some(last) = self.last_turn().await? else {
             return Ok(None);
         };
-        let intent = self.classify(message, Some(&last));
+        let intent = self.classify(message, Some(&last)).await?;
         match intent.memory() {
             Some(wanted) => self
                 .answer_beside(&last, message.to_owned(), wanted)
