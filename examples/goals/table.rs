@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_are_one_more_request_for_the_reflector_and_half_as_many_tokens_again() {
+    fn a_row_holds_with_up_to_one_more_reflector_request_and_half_more_tokens() {
         for (run, plain, reflector, holds) in [
             ((3, 100), (3, 100), 0, true),
             ((4, 100), (3, 100), 0, false),

@@ -119,7 +119,7 @@ fn paor_9_a_number_selects_a_choice_and_the_next_plan_receives_its_text() {
 }
 
 #[test]
-fn paor_9_a_number_without_a_choice_is_refused_and_the_question_stays_open() {
+fn paor_9_a_number_that_is_not_a_choice_is_refused_and_the_question_stays_open() {
     let served = stopped(&CHOICES, &open());
     let place = &served.place;
     for how in [
@@ -156,7 +156,7 @@ fn paor_9_a_number_without_a_choice_is_refused_and_the_question_stays_open() {
 }
 
 #[test]
-fn paor_9_the_terminal_and_other_processes_refuse_a_number_without_a_choice() {
+fn paor_9_the_terminal_and_other_processes_refuse_a_number_that_is_not_a_choice() {
     let served = Served::new("", asking(&CHOICES, &open()));
     let place = &served.place;
     let terminal = Terminal::start(place.command(RUN));
@@ -500,7 +500,7 @@ fn host_2_a_sub_agents_question_survives_a_kill_while_a_sibling_works() {
 }
 
 #[test]
-fn lead_4_a_lead_that_reports_ends_its_run_as_failed_with_its_words() {
+fn lead_4_a_lead_that_reports_failure_fails_its_run_with_the_reported_reason() {
     let script = Script::from_fn(|request| match () {
         () if is_lead(request) && request.turn == 1 => plan("Try.", [delegate("try", "explore", "Try it.")]),
         () if is_lead(request) => call("report", &json!({"reason": "Nobody can do it."})),

@@ -319,7 +319,7 @@ async fn approve_1_a_rule_that_is_saved_while_a_run_starts_holds_in_it() {
 }
 
 #[test]
-fn approve_1_another_terminal_saves_a_rule_for_the_folder_of_the_user_and_the_run_goes_on_by_it() {
+fn approve_1_a_worktree_run_continues_with_a_rule_saved_for_the_users_folder_from_another_terminal() {
     let served = Served::new(ASK, two_files());
     let place = &served.place;
     let git = |words: &[&str]| {

@@ -92,7 +92,7 @@ async fn check_every_form(tokenizer: Tokenizer, budgets: [u64; 2]) {
 
 /// The estimate is close: the server counts one token for four bytes.
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_missing_or_implausible_counts_of_a_server_are_replaced_by_estimates() {
+async fn host_6_missing_or_implausible_server_counts_are_replaced_by_estimates() {
     for says in [Says::Nothing, Says::Nonsense] {
         for form in [CallForm::Json, CallForm::Native] {
             let (served, report) = run_out(form, Tokenizer::Bytes(4.0), says, 150_000).await;

@@ -123,7 +123,7 @@ fn call_4_a_probe_that_fails_is_not_retried_and_the_run_begins_with_calls_in_tex
 }
 
 #[test]
-fn call_4_a_model_that_could_not_be_asked_is_asked_again_before_the_next_run() {
+fn call_4_a_model_whose_probe_failed_is_probed_again_before_the_next_run() {
     let served = served(Script::from_fn(|request| match request.number {
         1 => Turn::from(Fault::Unavailable { retry_after: None }),
         _ if is_probe(request) => confirmed(),

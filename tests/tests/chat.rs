@@ -268,7 +268,10 @@ fn host_3_conversations_are_renamed_and_deleted() {
         let _ = place.dirigent(wrong).with_code(2);
     }
     let undo = place.dirigent(["chat", "/undo"]).with_code(2).stderr;
-    assert!(undo.contains("/undo is a command of the dialog"), "{undo}");
+    assert!(
+        undo.contains("/undo is a command of the interactive chat"),
+        "{undo}"
+    );
     // A turn is pruned only together with its conversation.
     let _ = place.dirigent(["journal", "prune", "--older-than", "0s", "--yes"]);
     assert_eq!(

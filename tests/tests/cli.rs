@@ -273,7 +273,7 @@ fn names(object: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn host_3_json_of_a_run_is_one_event_per_line_in_order() {
+fn host_3_the_json_output_of_a_run_is_one_event_per_line_in_order() {
     let place = Place::with_shop();
     let run = rename_in_shop(&place, &["--json"]);
     assert_eq!(run.stderr, "");

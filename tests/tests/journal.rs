@@ -68,7 +68,7 @@ fn age(place: &Place) {
 }
 
 #[test]
-fn host_3_help_teaches_the_commands_of_the_journal() {
+fn host_3_help_explains_the_journal_commands() {
     let place = Place::new();
     check(&place, "help", &journal(&place, &["--help"]));
     for command in ["check", "backup", "export", "import", "prune"] {

@@ -219,7 +219,7 @@ fn host_3_the_command_line_keeps_lists_finds_and_deletes_facts() {
     assert_eq!(again.stdout, "1  My dog is called Rex\n");
     assert_eq!(
         again.stderr,
-        "this fact was there already, so nothing was changed\n"
+        "this fact is already saved, so nothing was changed\n"
     );
 
     let folder = place.work().canonicalize().unwrap().display().to_string();
@@ -266,7 +266,7 @@ fn host_3_the_command_line_keeps_lists_finds_and_deletes_facts() {
 }
 
 #[test]
-fn host_3_errors_of_the_memory_say_what_to_do() {
+fn host_3_memory_errors_say_what_to_do() {
     let place = Place::new();
     let _ = place.dirigent(["memory", "add", "I like tea"]).with_code(0);
 
@@ -300,7 +300,7 @@ fn host_3_errors_of_the_memory_say_what_to_do() {
         (
             &["search", "coffee"],
             0,
-            "no fact has one of these words; `dirigent memory list --all` lists all facts\n",
+            "no fact contains any of these words; `dirigent memory list --all` lists all facts\n",
         ),
     ];
     for (arguments, code, expected) in cases {

@@ -231,7 +231,7 @@ fn mcp_2_rules_and_agent_files_may_name_only_services_that_exist() {
 }
 
 #[tokio::test]
-async fn mcp_4_a_goal_that_asks_for_a_service_has_the_lead_told_its_tools_by_name_alone() {
+async fn mcp_4_the_lead_is_told_only_the_tool_names_of_a_service_that_the_goal_asks_for() {
     let stage = Stage::new();
     let folder = user("trust = true\n");
     let model = Scripted::new().lead([

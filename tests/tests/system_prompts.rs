@@ -319,14 +319,14 @@ fn prompt_1_the_configuration_names_prompts_of_agents() {
     let unknown = ended.with_code(2).stderr;
     assert!(
         unknown.contains(
-            "`[base_prompts]` of your configuration gives `lead` the system prompt `bos`, which does not exist: there are default, boss, terse"
+            "`[base_prompts]` in your configuration assigns the system prompt `bos`, which does not exist, to `lead`: there are default, boss, terse"
         ),
         "{unknown}"
     );
     let check = given.into_iter().chain(["config", "check", "--offline"]);
     let checked = place.dirigent(check).with_code(7).stdout;
     assert!(
-        checked.contains("gives `lead` the system prompt `bos`, which does not exist"),
+        checked.contains("assigns the system prompt `bos`, which does not exist, to `lead`"),
         "{checked}"
     );
     place.write("dirigent.toml", "[base_prompts]\nexplorer = \"boss\"\n");
@@ -449,7 +449,7 @@ fn prompt_1_prompts_are_written_listed_and_deleted_on_the_command_line() {
         .with_code(0)
         .stderr;
     assert!(
-        deleted.contains("1 conversation uses it and cannot go on without another prompt"),
+        deleted.contains("1 conversation uses it and cannot continue without another prompt"),
         "{deleted}"
     );
     let unknown = [

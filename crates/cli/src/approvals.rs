@@ -47,7 +47,7 @@ async fn list(db: Option<PathBuf>, command: &ListApprovalsCommand, output: &Outp
         });
     }
     if rules.is_empty() && !command.json {
-        output.note("no rules yet: `always` in the dialog about a call adds one");
+        output.note("no rules yet: to add one, answer `always` when a call waits for your approval");
     }
     Ok(Exit::Success)
 }

@@ -285,13 +285,13 @@ pub(crate) struct RunOptions {
     /// Work in a new git worktree of the last commit, and offer to apply the changes at the end
     #[arg(long, conflicts_with = "wait")]
     pub(crate) worktree: bool,
-    /// If other runs work in the folder, wait until they have ended [default: ask; without a terminal, start at once]
+    /// If other runs are working in the folder, wait until they have ended [default: ask; without a terminal, start at once]
     #[arg(long)]
     pub(crate) wait: bool,
     /// Do not give agents the project's instructions (AGENTS.md or CLAUDE.md)
     #[arg(long)]
     pub(crate) no_instructions: bool,
-    /// Keep changes even if the goal cannot be achieved, by adding this request to the goal
+    /// Add to the goal that changes are to be kept even if it cannot be achieved
     #[arg(long)]
     pub(crate) keep: bool,
     #[command(flatten)]
@@ -461,7 +461,7 @@ pub(crate) struct ResumeCommand {
     /// The answer to the run's question, or the number of a choice
     #[arg(long, value_name = "TEXT", value_parser = text, allow_hyphen_values = true)]
     pub(crate) answer: Option<String>,
-    /// If other runs work in the folder, wait until they have ended [default: ask; without a terminal, start at once]
+    /// If other runs are working in the folder, wait until they have ended [default: ask; without a terminal, start at once]
     #[arg(long)]
     pub(crate) wait: bool,
     #[command(flatten)]

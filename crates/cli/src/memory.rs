@@ -54,7 +54,7 @@ async fn search(db: Option<PathBuf>, command: SearchFactsCommand, output: &Outpu
         None => Vec::new(),
     };
     if facts.is_empty() && !command.visible.json {
-        output.note("no fact has one of these words; `dirigent memory list --all` lists all facts");
+        output.note("no fact contains any of these words; `dirigent memory list --all` lists all facts");
     }
     print_facts(&facts, &command.visible, output);
     Ok(Exit::Success)
@@ -95,7 +95,7 @@ async fn add(db: Option<PathBuf>, command: AddFactCommand, output: &Output) -> a
         }
         Added::Known(_) => {
             output.print(&line(fact));
-            output.note("this fact was there already, so nothing was changed");
+            output.note("this fact is already saved, so nothing was changed");
         }
     }
     Ok(Exit::Success)

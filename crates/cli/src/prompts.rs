@@ -126,7 +126,7 @@ async fn delete(db: Option<PathBuf>, command: &DeletePromptCommand, output: &Out
             &format!("{users} conversations use")
         };
         output.note(&format!(
-            "{conversations} it and cannot go on without another prompt: `dirigent chat --context ID --system-prompt NAME` gives one"
+            "{conversations} it and cannot continue without another prompt: set one with `dirigent chat --context ID --system-prompt NAME`"
         ));
     }
     Ok(Exit::Success)

@@ -179,7 +179,7 @@ async fn always(
     let (run, json) = (target.run, command.json);
     if !target.requests.approves(calls, pending) {
         let reason = format!(
-            "`{calls}` does not allow this call: it is a plan, or other calls match, or your configuration requires approval for exactly these calls"
+            "`{calls}` does not allow this call: the call is a plan, the pattern does not match it, or your configuration requires approval for exactly these calls"
         );
         return target.report_rejection(RuntimeError::MessageRejected { run, reason }, json, output);
     }

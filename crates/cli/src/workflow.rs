@@ -83,7 +83,7 @@ async fn list(
     {
         let categories: Vec<&str> = workflows.categories().into_iter().collect();
         output.error(&sanitize(&format!(
-            "there is no workflow of the category `{category}`; the categories are {}",
+            "there is no workflow in the category `{category}`; the categories are {}",
             categories.join(", ")
         )));
         return Ok(Exit::Usage);
@@ -132,7 +132,7 @@ async fn trust(
                 Some(file) => files.push(file),
                 None => {
                     output.error(&sanitize(&format!(
-                        "{} is not an untrusted workflow file of the project: `dirigent workflow list` shows them",
+                        "{} is not an untrusted workflow file of the project: `dirigent workflow list` shows the files to trust",
                         path.display()
                     )));
                     exit = Exit::Usage;

@@ -77,7 +77,7 @@ pub enum DirigentError {
     },
     /// Other active runs work in the workspace, and the run must not share it ([`WhenShared::Refuse`](crate::WhenShared::Refuse)).
     #[error(
-        "the run was not started, because other runs work in {workspace}: {}. Wait until they end, or use a worktree",
+        "the run was not started, because other runs are working in {workspace}: {}. Wait until they end, or use a worktree",
         runs.iter().map(|run| run.short()).collect::<Vec<_>>().join(", ")
     )]
     WorkspaceShared {

@@ -106,7 +106,7 @@ pub enum SystemPromptError {
     },
     /// The configuration gives an agent a prompt that does not exist.
     #[error(
-        "`[base_prompts]` of your configuration gives `{agent}` the system prompt `{name}`, which does not exist: there are {}",
+        "`[base_prompts]` in your configuration assigns the system prompt `{name}`, which does not exist, to `{agent}`: there are {}",
         known.join(", ")
     )]
     NoSuchBasePrompt {
@@ -129,7 +129,7 @@ pub enum SystemPromptError {
     },
     /// The prompt has changed since the version that the caller wanted to change.
     #[error(
-        "the system prompt `{name}` was not changed, because it has version {latest} by now, and the change was made to version {version}: \
+        "the system prompt `{name}` was not changed, because the change was made to version {version}, and the prompt now has version {latest}: \
          read the latest version, and change that"
     )]
     Conflict {

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn loop_11_a_too_long_conversation_is_recognised_in_every_wording_of_servers() {
+    fn loop_11_every_servers_error_for_a_too_long_conversation_is_recognised() {
         for said in [
             "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
             "Input tokens exceed the configured limit of 272000 tokens.",

@@ -66,7 +66,7 @@ async fn exit_code_0_is_a_success_with_both_streams() {
 }
 
 #[tokio::test]
-async fn another_exit_code_is_a_failure_with_the_output() {
+async fn a_nonzero_exit_code_is_a_failure_with_the_output() {
     let workspace = TempDir::new().unwrap();
     let result = shell(&workspace, "echo why; exit 101").await;
 
@@ -258,7 +258,7 @@ async fn an_empty_command_and_a_bad_timeout_are_refused() {
 }
 
 #[tokio::test]
-async fn it_runs_in_a_folder_of_the_workspace() {
+async fn a_command_runs_in_the_given_folder_of_the_workspace() {
     let workspace = TempDir::new().unwrap();
     std::fs::create_dir(workspace.path().join("sub")).unwrap();
     let result = run(

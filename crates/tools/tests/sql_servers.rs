@@ -231,7 +231,7 @@ async fn each_postgres_value_has_one_json_form() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server: tests/databases/run"]
-async fn parameters_are_read_by_the_types_of_postgres() {
+async fn postgres_parameters_are_converted_to_the_types_that_the_statement_expects() {
     let cases = [
         ("SELECT $1::int + 1", json!(41), json!(42)),
         ("SELECT $1::int + 1", json!("41"), json!(42)),
@@ -458,7 +458,7 @@ async fn each_mysql_value_has_one_json_form() {
 
 #[tokio::test]
 #[ignore = "needs a MySQL or MariaDB server: tests/databases/run"]
-async fn parameters_are_bound_by_their_type_in_mysql() {
+async fn mysql_parameters_are_bound_according_to_their_json_types() {
     let cases = [
         (json!(null), json!(null)),
         (json!(7), json!(7)),

@@ -179,7 +179,7 @@ async fn each_sqlite_value_has_one_json_form() {
 }
 
 #[tokio::test]
-async fn parameters_are_bound_by_their_type() {
+async fn sqlite_parameters_are_bound_according_to_their_json_types() {
     let folder = with_database("");
     let cases = [
         (json!(null), "null", json!(null)),

@@ -26,7 +26,7 @@ pub(crate) enum MemoryCommand {
     Add(AddFactCommand),
     /// Delete a fact
     Delete(DeleteFactCommand),
-    /// Find the facts that have a word of the text, the best first
+    /// Find the facts that contain any word of the text, best matches first
     Search(SearchFactsCommand),
 }
 

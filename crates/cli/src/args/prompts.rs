@@ -109,7 +109,7 @@ pub(crate) struct ShowPromptCommand {
     pub(crate) workspace: PathBuf,
     #[command(flatten)]
     pub(crate) model: ModelChoice,
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }

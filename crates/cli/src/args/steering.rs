@@ -64,8 +64,8 @@ pub(crate) struct ApproveCommand {
     /// Reject the call, and tell its agent what to do instead
     #[arg(long, value_name = "TEXT", requires = "call", value_parser = text)]
     pub(crate) guide: Option<String>,
-    /// Approve the call, and calls like it from now on, such as "execute_command(command: cargo test *)"; without CALL, `approve` shows what
-    /// fits each call
+    /// Approve the call, and calls like it from now on, such as "execute_command(command: cargo test *)"; without CALL, `approve` suggests
+    /// such patterns for each call
     #[arg(long, value_name = "CALLS", requires = "call", conflicts_with_all = ["edit", "reject", "guide"])]
     pub(crate) always: Option<CallPattern>,
     /// Where such calls are allowed
@@ -87,7 +87,7 @@ pub(crate) struct ApproveCommand {
 pub(crate) enum RuleWithin {
     /// In this run
     Run,
-    /// In the conversation of which this run is a turn
+    /// In this run's conversation
     Conversation,
     /// In all runs in its folder
     Folder,

@@ -21,7 +21,7 @@ pub(crate) enum WorkflowCommand {
     /// Run a workflow
     #[command(after_long_help = RUN_HELP)]
     Run(Box<RunWorkflowCommand>),
-    /// Trust workflow files of the project with their present content
+    /// Trust workflow files of the project as they are now
     Trust(TrustWorkflowCommand),
     /// Write a file for a new workflow into your configuration folder
     New(NewWorkflowCommand),

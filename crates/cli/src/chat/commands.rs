@@ -36,11 +36,11 @@ pub(crate) const COMMANDS: [(&str, &str); 13] = [
     ("/help", "list the commands"),
     (
         "/workflows",
-        "list the workflows; /workflows CATEGORY those of a category",
+        "list the workflows; /workflows CATEGORY lists those in a category",
     ),
     ("/NAME …", "run the workflow NAME as a turn"),
-    ("/diff", "show what the last turn changed in files"),
-    ("/undo", "undo what the last turn changed in files"),
+    ("/diff", "show the file changes of the last turn"),
+    ("/undo", "undo the file changes of the last turn"),
     ("/cost", "show tokens and cost of this conversation"),
     ("/model NAME", "use another model from now on"),
     ("/mode auto|plan", "act at once, or show each plan first"),
@@ -50,7 +50,10 @@ pub(crate) const COMMANDS: [(&str, &str); 13] = [
     ),
     ("/clear", "begin a new conversation in the same folder"),
     ("/title TEXT", "name this conversation"),
-    ("/quit", "leave; the conversation stays (Ctrl-D does the same)"),
+    (
+        "/quit",
+        "leave the chat; the conversation is kept (Ctrl-D does the same)",
+    ),
     ("\\ at the end of a line", "continue the message on the next line"),
 ];
 

@@ -46,7 +46,7 @@ pub(crate) async fn chat(
 ) -> anyhow::Result<Exit> {
     if let Some(name) = command.message.as_deref().and_then(command_name) {
         output.error(&format!(
-            "{name} is a command of the dialog, and no message: begin the dialog with `dirigent chat` or `dirigent chat --context last`, and type it there"
+            "{name} is a command of the interactive chat, not a message: start `dirigent chat` or `dirigent chat --context last`, and type it there"
         ));
         return Ok(Exit::Usage);
     }
@@ -257,7 +257,7 @@ impl<'a> Chat<'a> {
                 let workflows = self.dirigent.workflows(Some(&self.info.workspace)).await?;
                 let list = workflow_text::list(&workflows, category.as_deref());
                 if list.is_empty() {
-                    self.output.note("  there is no workflow of this category");
+                    self.output.note("  there is no workflow in this category");
                 }
                 self.output.note(list.trim_end());
             }

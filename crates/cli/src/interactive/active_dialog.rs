@@ -101,7 +101,7 @@ impl ActiveDialog {
         }
         if pending.suggestions.is_empty() {
             return vec![
-                "  nothing was decided: no rule can allow this: it is a plan, it cannot be expressed as a rule, or your configuration requires approval for exactly these calls".to_owned(),
+                "  nothing was decided: no rule can allow this call: it is a plan, it cannot be expressed as a rule, or your configuration requires approval for exactly these calls".to_owned(),
             ];
         }
         let always = AlwaysDialog::new(pending.suggestions.clone(), folder, in_chat);

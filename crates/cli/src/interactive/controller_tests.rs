@@ -341,7 +341,7 @@ fn paor_9_a_question_is_answered_in_words_or_by_a_number() {
 }
 
 #[test]
-fn paor_9_after_a_number_without_a_choice_the_question_still_waits() {
+fn paor_9_the_question_stays_open_after_a_number_that_is_not_a_choice() {
     let mut controller = opened(asking(&["readPrice", "getPrice"]));
     let told = shown(&types(&mut controller, "3\n"));
     assert!(
@@ -460,7 +460,7 @@ fn approve_1_always_is_not_offered_for_calls_that_no_rule_can_allow() {
     let _ = controller.update(waiting(["a2.2"]), TERMINAL_SIZE);
     let _ = controller.open();
     let refused = shown(&types(&mut controller, "always\n"));
-    assert!(refused.contains("no rule can allow this"), "{refused}");
+    assert!(refused.contains("no rule can allow this call"), "{refused}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub enum ConfigError {
     },
     /// A run would resume with a different model than it was started with.
     #[error(
-        "the model `{model}` has changed: the run was started with {recorded}, but it is {current} now: restore the configuration that the \
+        "the model `{model}` has changed: the run was started with {recorded}, but the name now stands for {current}: restore the configuration that the \
          run was started with (--config, DIRIGENT_MODEL, OPENAI_BASE_URL)"
     )]
     ModelChanged {

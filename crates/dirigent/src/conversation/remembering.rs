@@ -180,7 +180,7 @@ impl TurnMemory {
             several => {
                 let facts = self.list(several);
                 Ok(self.say(
-                    || format!("I deleted nothing, because several facts are about this. Say which one:\n\n{facts}"),
+                    || format!("I deleted nothing, because several facts match. Say which one:\n\n{facts}"),
                     || format!("没有删除，因为有多条相关的内容。请说明是哪一条：\n\n{facts}"),
                 ))
             }

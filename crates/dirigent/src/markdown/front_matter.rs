@@ -104,7 +104,7 @@ fn split(text: &str) -> Result<(String, String), FileError> {
     }
     Err(FileError::new(
         1,
-        "its front matter does not end: put a line `---` after it",
+        "its front matter is not closed: put a line `---` after it",
     ))
 }
 
@@ -327,7 +327,7 @@ mod tests {
         for (file, line, problem) in [
             ("no fence\n", 1, "it has no front matter"),
             ("", 1, "it has no front matter"),
-            ("---\nname: a\n", 1, "its front matter does not end"),
+            ("---\nname: a\n", 1, "its front matter is not closed"),
             ("---\nname: a\nname: b\n---\n", 3, "`name` is set twice"),
             ("---\nname: a\ndescription: b: c\n---\n", 3, "this is not YAML"),
             ("---\n- a\n---\n", 2, "this is not a field"),

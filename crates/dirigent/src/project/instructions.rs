@@ -204,7 +204,7 @@ fn check_place(base: &Path, resolved: &Path, depth: usize) -> Result<(), Unread>
     let below = resolved.strip_prefix(base);
     if depth > 0 && below.is_err() {
         return Err(Unread::Refused(
-            "it is outside of the folder of the instructions that import it".to_owned(),
+            "it is outside the folder of the instructions file that imports it".to_owned(),
         ));
     }
     let mut parts = below.unwrap_or(resolved).components();

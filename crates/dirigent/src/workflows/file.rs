@@ -151,7 +151,7 @@ fn parse_claude(text: &str, path: &Path, source: WorkflowSource) -> Result<Workf
     let mut notes = Vec::new();
     if fields.get("allowed-tools").is_some() {
         notes.push(
-            "`allowed-tools` is ignored: a workflow cannot allow calls, your rules decide about them"
+            "`allowed-tools` is ignored: a workflow cannot allow calls; only your approval rules can"
                 .to_owned(),
         );
     }

@@ -223,7 +223,7 @@ fn flow_1_claude_codes_command_files_load_unchanged() {
     assert_eq!(
         workflow.notes,
         [
-            "`allowed-tools` is ignored: a workflow cannot allow calls, your rules decide about them",
+            "`allowed-tools` is ignored: a workflow cannot allow calls; only your approval rules can",
             "`model` is ignored: the configuration chooses the models",
             "its commands written as !`…` are not run before it starts",
         ]

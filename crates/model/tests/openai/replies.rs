@@ -59,7 +59,7 @@ async fn a_text_reply_is_returned_with_its_usage() {
 }
 
 #[tokio::test]
-async fn host_6_cached_tokens_are_counted_in_every_format_of_servers() {
+async fn host_6_cached_tokens_are_counted_in_every_server_format() {
     let counted = |more: Value| {
         let mut usage = json!({"prompt_tokens": 12, "completion_tokens": 3});
         usage
@@ -267,7 +267,7 @@ async fn call_2_calls_take_precedence_over_the_servers_finish_reason() {
 }
 
 #[tokio::test]
-async fn loop_3_each_finish_reason_of_servers_is_interpreted() {
+async fn loop_3_each_finish_reason_that_servers_send_is_interpreted() {
     for delivery in BOTH {
         for (word, finish) in [
             ("stop", FinishReason::Stop),

@@ -37,7 +37,7 @@ async fn host_7_a_retry_waits_at_least_as_long_as_the_model_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_beyond_the_total_of_all_pauses_is_not_started() {
+async fn a_request_is_not_retried_if_the_pause_would_exceed_the_total_pause_limit() {
     let script = Scripted::new([unavailable(Some(101))]);
     let result = Retrying::new(Script(script.clone()), POLICY)
         .chat(request())
@@ -47,7 +47,7 @@ async fn a_pause_beyond_the_total_of_all_pauses_is_not_started() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_pauses_are_at_most_twice_as_long() {
+async fn a_random_pause_is_at_most_twice_the_base_pause() {
     let policy = RetryPolicy {
         jitter: Jitter::Random,
         ..POLICY
@@ -98,7 +98,7 @@ async fn host_7_waiting_in_the_queue_does_not_count_towards_the_total_of_retry_p
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_pauses_together_are_no_longer_than_the_total() {
+async fn all_pauses_together_stay_within_the_total_pause_limit() {
     let script = Scripted::new([
         unavailable(Some(60)),
         unavailable(Some(30)),

@@ -327,7 +327,7 @@ fn goals_outside_the_supported_families_are_declined() {
 }
 
 #[test]
-fn a_goal_with_a_word_left_over_is_declined() {
+fn a_goal_with_a_word_that_is_not_understood_is_declined() {
     for sentence in [
         // A negation or a question.
         "Do not rename Ledger to Book",

@@ -111,7 +111,7 @@ pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
         tracing::warn!(
             run = %arguments.run,
             remaining,
-            "the run has ended, but some of its tasks ignore their cancellation"
+            "the run has ended, but some of its tasks are ignoring their cancellation"
         );
     }
 }

@@ -138,7 +138,7 @@ async fn paor_9_a_question_survives_the_orchestrator_that_asked_it() {
 }
 
 #[tokio::test]
-async fn paor_9_a_number_without_a_choice_is_refused_and_the_question_stays_open() {
+async fn paor_9_a_number_that_is_not_a_choice_is_refused_and_the_question_stays_open() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
             "lead" if asked.task().contains(r#""answer":"b""#) => say("It is b."),

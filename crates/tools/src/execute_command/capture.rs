@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_all_output_that_fits_both_halves() {
+    fn output_that_fits_into_both_halves_is_stored_whole() {
         let line = "é".repeat(128 * 1024);
         assert_eq!(text_of(&[line.as_bytes()]), line);
     }

@@ -18,13 +18,13 @@ pub(super) enum GitError {
     #[error("lines are counted from 1, and `end_line` must not be before `start_line`")]
     InvalidLines,
     #[error(
-        "the workspace is not a git repository (it has no `.git` folder), so there is no history: read the files, and with `read_output` the \
-         output `diff`, which has what this run has changed"
+        "the workspace is not a git repository (it has no `.git` folder), so there is no history: read the files, and call `read_output` with \
+         the handle `diff` to see what this run has changed"
     )]
     NoRepository,
     #[error(
-        "the root of the git repository is outside the workspace, so git would show files outside of it: the repository's root must be \
-         the workspace"
+        "the root of the git repository is outside the workspace, so git would show files outside the workspace: the workspace must \
+         be the repository's root"
     )]
     RepositoryOutside,
     #[error(

@@ -11,7 +11,7 @@ const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
     (v4([0, 0, 0, 0], 8), "this machine"),
     (v4([10, 0, 0, 0], 8), "a private network"),
     // Contains Alibaba Cloud's metadata service (100.100.100.200).
-    (v4([100, 64, 0, 0], 10), "a provider's own network"),
+    (v4([100, 64, 0, 0], 10), "carrier-grade NAT"),
     (v4([127, 0, 0, 0], 8), "this machine"),
     // Azure's platform address, which serves the secrets of a virtual machine.
     (v4([168, 63, 129, 16], 32), "cloud metadata"),
@@ -55,7 +55,7 @@ const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), "link-local"),
     (v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10), "a private network"),
     (v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), "multicast"),
-    (v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16), "a provider's own network"),
+    (v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16), "for segment routing"),
 ];
 
 /// The global unicast addresses: all addresses assigned to the public network.

@@ -27,7 +27,7 @@ pub enum FileError {
         /// The path that the caller passed.
         path: String,
     },
-    /// The path is invalid for the system.
+    /// The path is invalid for the system, or leads to a file whose path cannot be shown as text.
     #[error("`{path}` is not a valid path: {why}")]
     BadPath {
         /// The path that the caller passed, truncated and without control characters.
@@ -227,7 +227,7 @@ impl FileError {
             }
             _ if is_symlink_loop(&error) => FileError::NotAFile {
                 path,
-                kind: "behind a loop of links, or a link to nothing",
+                kind: "a link to nothing or part of a loop of links",
             },
             io::ErrorKind::IsADirectory => FileError::IsFolder { path },
             io::ErrorKind::NotADirectory => FileError::NotAFolder { path },

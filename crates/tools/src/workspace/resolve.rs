@@ -45,10 +45,8 @@ impl ResolvedPath {
 
     /// Returns the path as text, for models and people. `path` is for the error message only.
     pub(super) fn plain(&self, path: &str) -> Result<String, FileError> {
-        let text = with_slashes(&self.relative()).ok_or_else(|| FileError::NotAFile {
-            path: path.to_owned(),
-            kind: "at a path that is not Unicode",
-        })?;
+        let text = with_slashes(&self.relative())
+            .ok_or_else(|| FileError::bad_path(path, "it leads to a file whose name is not valid Unicode"))?;
         Ok(if text.is_empty() { ".".to_owned() } else { text })
     }
 }
@@ -70,7 +68,7 @@ impl Workspace {
             return Err(FileError::bad_path(path, "it is too long"));
         }
         if path.contains('\0') {
-            return Err(FileError::bad_path(path, "there is a NUL in it"));
+            return Err(FileError::bad_path(path, "it contains a NUL character"));
         }
         let given = Path::new(path);
         if !given.is_absolute() {

@@ -274,16 +274,16 @@ async fn the_search_for_similar_lines_is_bounded() {
 }
 
 #[tokio::test]
-async fn names_and_content_that_are_not_unicode() {
+async fn names_and_content_that_are_not_unicode_are_refused_or_left_out() {
     let scene = Scene::with(&[("latin", b"caf\xe9 secret\n"), ("good", b"")]);
     let name = OsStr::from_bytes(b"bad\xff");
     std::fs::write(scene.work.path("").join(name), "secret").unwrap();
     scene.link(name, "link");
-    let unnamed = "at a path that is not Unicode";
+    let unnamed = "it leads to a file whose name is not valid Unicode";
     let arrow = replace("latin", "secret", "→");
     scene
         .check(&[
-            ("not_a_file", unnamed, &[read("link"), write("link")]),
+            ("bad_parameters", unnamed, &[read("link"), write("link")]),
             ("not_found", "does not exist", &[read("bad\u{fffd}")]),
             ("not_encodable", "leave that character out", &[arrow]),
         ])

@@ -3,7 +3,7 @@
 use super::check;
 
 #[tokio::test]
-async fn paor_2_entries_of_pythons_all_are_renamed() {
+async fn paor_2_names_in_pythons_dunder_all_are_renamed() {
     for name in ["a.py", "a.pyi"] {
         let output = check(
             name,
@@ -41,7 +41,7 @@ def new_name(): ...
 }
 
 #[tokio::test]
-async fn strings_that_only_look_like_entries_of_pythons_all_are_text() {
+async fn strings_that_only_resemble_entries_of_pythons_dunder_all_are_not_renamed() {
     let text = r#"names = ["old"]
 __all__ = [name for name in names if name != "old"]
 __all__ = [pick("old"), b"old", "an old", "a" "old", {"old": 1}]

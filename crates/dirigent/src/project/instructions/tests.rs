@@ -167,7 +167,7 @@ fn lead_4_imports_read_no_hidden_files_and_none_above_the_importing_file() {
             "docs/up.md: up to @../../.env".to_owned(),
         ]
     );
-    let above = "is not read: it is outside of the folder of the instructions that import it";
+    let above = "is not read: it is outside the folder of the instructions file that imports it";
     assert_eq!(
         notes,
         [
