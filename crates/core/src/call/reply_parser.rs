@@ -14,7 +14,7 @@ use super::lookalike;
 use super::malformed::MalformedReply;
 use super::markup::GapContent;
 use super::scan::{Scan, scan};
-use super::shape::read_calls;
+use super::shape::{only_last_terminates, read_calls};
 use super::submission::Submission;
 use crate::message::{FinishReason, ModelReply, ToolCall};
 use crate::tool::ToolSpec;
@@ -59,7 +59,9 @@ pub enum ReplyContent {
 /// - A call that occurs in the context counts only as the whole reply, apart from thinking and one code fence or call markup. Among words,
 ///   the reply is [`ReplyContent::CallInProse`], unless it ends with a call that does not occur in the context; then the quoted call is
 ///   ignored.
-/// - Repetitions of the same call count once. Different calls are [`MalformedReply::Ambiguous`].
+/// - Repetitions of the same call count once.
+/// - A reply that consists of several call objects, one after the other, is the array of them, if none of them occurs in the context.
+///   Otherwise different calls are [`MalformedReply::Ambiguous`].
 /// - The call form with a placeholder for the tool's name, as shown to models, is not a call.
 ///
 /// These replies are malformed and never count as an answer (LOOP-3):
@@ -137,7 +139,7 @@ impl ReplyParser<'_> {
             return Err(MalformedReply::OnlyThinking);
         }
         let calls = Calls::read(&scan, self)?;
-        if let Some(parsed) = calls.into_content(content, &scan, self.context)? {
+        if let Some(parsed) = calls.into_content(content, &scan, self)? {
             return Ok(parsed);
         }
         let answer = content[scan.answer..].trim();
@@ -306,8 +308,10 @@ struct Calls {
     quoted: Vec<Vec<ToolCall>>,
     /// Ranges of calls with a placeholder instead of a tool's name.
     placeholders: Vec<Range<usize>>,
-    /// Whether call markup surrounds any of the calls.
-    has_markup: bool,
+    /// The number of calls in `spans` that call markup surrounds.
+    in_markup: usize,
+    /// The call of each object, in order and without direct repetitions; `None` if an array is among them.
+    sequence: Option<Vec<ToolCall>>,
 }
 
 impl Calls {
@@ -318,7 +322,8 @@ impl Calls {
             last_new: 0,
             quoted: Vec::new(),
             placeholders: Vec::new(),
-            has_markup: false,
+            in_markup: 0,
+            sequence: Some(Vec::new()),
         };
         for candidate in scan.candidates.iter().filter(|candidate| candidate.is_own) {
             let read = read_calls(candidate, parser.form)?;
@@ -329,6 +334,7 @@ impl Calls {
             if read.is_empty() {
                 continue;
             }
+            calls.extend_sequence(&read);
             let different = if read.iter().any(|call| parser.context.contains(call)) {
                 &mut calls.quoted
             } else {
@@ -338,10 +344,32 @@ impl Calls {
             if different.len() < MAX_DIFFERENT && !different.contains(&read) {
                 different.push(read);
             }
-            calls.has_markup |= candidate.announced.is_by_markup();
+            calls.in_markup += usize::from(candidate.announced.is_by_markup());
             calls.spans.push(candidate.span.clone());
         }
         Ok(calls)
+    }
+
+    fn extend_sequence(&mut self, read: &[ToolCall]) {
+        self.sequence = self.sequence.take().and_then(|mut sequence| match read {
+            [call] => {
+                if sequence.last() != Some(call) {
+                    sequence.push(call.clone());
+                }
+                Some(sequence)
+            }
+            _ => None,
+        });
+    }
+
+    /// Returns the calls of a reply that consists of several call objects, one after the other: they mean the same as the array of them.
+    /// `None` for any other reply, and if one of the calls may be quoted (CALL-7).
+    fn in_sequence(&mut self, scan: &Scan<'_>, around: &SurroundingText) -> Option<Vec<ToolCall>> {
+        let is_uniform = self.in_markup == 0 || self.in_markup == self.spans.len();
+        let is_whole = !around.has_words() && !around.marks && around.wrappers() <= 1;
+        let is_all = self.quoted.is_empty() && self.placeholders.is_empty() && scan.lookalikes.is_none();
+        let is_sequence = is_uniform && is_whole && is_all && self.new.len() > 1;
+        self.sequence.take().filter(|_| is_sequence)
     }
 
     /// Classifies a reply by its calls; `None` if it has none.
@@ -349,8 +377,9 @@ impl Calls {
         mut self,
         content: &str,
         scan: &Scan<'_>,
-        context: &ContextCalls,
+        parser: &ReplyParser<'_>,
     ) -> Result<Option<ReplyContent>, MalformedReply> {
+        let context = parser.context;
         let is_form_alone = self.spans.is_empty() && !self.placeholders.is_empty();
         if is_form_alone && !SurroundingText::new(content, scan, &self.placeholders).has_words() {
             return Err(MalformedReply::WrongFields {
@@ -358,7 +387,7 @@ impl Calls {
             });
         }
         let mut around = SurroundingText::new(content, scan, &self.spans);
-        around.markup |= self.has_markup;
+        around.markup |= self.in_markup > 0;
         // A closing thinking tag without an opening tag turns everything before it into thinking, but the tag may only
         // be quoted.
         let quotes_thinking = scan.is_unopened && context.has_thinking_end() && self.new.is_empty();
@@ -370,6 +399,10 @@ impl Calls {
             && !around.marks
             && around.wrappers() <= 1
             && !quotes_thinking;
+        if let Some(calls) = self.in_sequence(scan, &around) {
+            only_last_terminates(&calls)?;
+            return Ok(Some(ReplyContent::Calls(calls)));
+        }
         Ok(match (self.new.len(), self.quoted.len()) {
             (0, 0) => None,
             (0, 1) if is_whole => self.quoted.pop().map(ReplyContent::Calls),

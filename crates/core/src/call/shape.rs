@@ -61,13 +61,19 @@ pub(super) fn read_calls(
             });
         }
     };
+    only_last_terminates(&calls)?;
+    Ok(calls)
+}
+
+/// Checks that no call but the last one terminates.
+pub(super) fn only_last_terminates(calls: &[ToolCall]) -> Result<(), MalformedReply> {
     let earlier = calls.len().saturating_sub(1);
     if calls.iter().take(earlier).any(|call| call.terminate) {
         return Err(wrong(
             "only the last of several calls may have `\"terminate\": true`",
         ));
     }
-    Ok(calls)
+    Ok(())
 }
 
 fn wrong(problem: impl Into<String>) -> MalformedReply {

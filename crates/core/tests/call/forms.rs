@@ -99,7 +99,7 @@ fn call_3_different_calls_are_ambiguous() {
     let other = TOOL_CALL.replace("src", "docs");
     let tools = vec!["list_files".to_owned(), "list_files".to_owned()];
     assert_eq!(
-        said_in(CallForm::ToolCall, &format!("{TOOL_CALL}{other}")),
+        said_in(CallForm::ToolCall, &format!("{TOOL_CALL} or {other}")),
         Err(MalformedReply::Ambiguous { tools })
     );
 }

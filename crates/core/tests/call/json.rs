@@ -144,10 +144,37 @@ fn call_5_different_calls_are_ambiguous_and_equal_calls_run_once() {
     let other = r#"{"tool": "execute_sql", "parameters": {}, "terminate": false}"#;
     let tools = vec!["list_files".to_owned(), "execute_sql".to_owned()];
     assert_eq!(
-        said(&format!("{LIST}{other}{LIST}")),
+        said(&format!("{LIST} and {other}")),
         Err(MalformedReply::Ambiguous { tools })
     );
-    insta::assert_snapshot!(fault(&format!("{LIST}{other}")), @"your reply has 2 different tool calls (to `list_files` and `execute_sql`), and none was executed: make one call, wait for its result, then make the next");
+    insta::assert_snapshot!(fault(&format!("{LIST} and {other}")), @"your reply has 2 different tool calls (to `list_files` and `execute_sql`), and none was executed: if you mean them all, send nothing but one array, `[{…}, {…}]`; otherwise make one call");
+}
+
+#[test]
+fn call_5_calls_on_lines_of_their_own_are_the_array_of_them() {
+    let other = r#"{"tool": "execute_sql", "parameters": {}, "terminate": false}"#;
+    let last = other.replace("false", "true");
+    let array = said(&format!("[{LIST}, {other}, {LIST}, {last}]"));
+    assert!(array.is_ok(), "{array:?}");
+    for reply in [
+        format!("{LIST}\n{other}\n{LIST}\n{last}"),
+        format!("<think>Both.</think>\n```json\n{LIST}\n\n{other}\n{LIST}\n{last}\n```"),
+        // A call that is repeated at once runs once.
+        format!("{LIST}\n{LIST}\n{other}\n{LIST}\n{last}"),
+    ] {
+        assert_eq!(said(&reply), array, "{reply}");
+    }
+    for reply in [
+        format!("{LIST}, {other}"),
+        format!("First:\n{LIST}\n{other}"),
+        format!("{LIST}\nthen\n{other}"),
+        format!("{LIST}\n{other}\nBoth are done."),
+        format!("```json\n{LIST}\n```\n```json\n{other}\n```"),
+        format!("{LIST}\n[{other}, {last}]"),
+        format!("{last}\n{LIST}"),
+    ] {
+        assert!(!matches!(said(&reply), Ok(ReplyContent::Calls(_))), "{reply}");
+    }
 }
 
 #[test]

@@ -194,19 +194,27 @@ struct AssistantText<'a> {
 impl fmt::Display for AssistantText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing_calls = self.calls.iter().filter(|call| !names_call(self.content, call));
-        let calls = missing_calls.map(|call| match self.form {
-            TextCallForm::Json => format!(
-                r#"{{"tool":{},"parameters":{},"terminate":{}}}"#,
-                Value::from(call.tool.as_str()),
-                call.parameters,
-                call.terminate
-            ),
-            TextCallForm::ToolCall => format!(
-                r#"{{"tool_call":{{"name":{},"arguments":{}}}}}"#,
-                Value::from(call.tool.as_str()),
-                call.parameters
-            ),
-        });
+        let calls: Vec<String> = missing_calls
+            .map(|call| match self.form {
+                TextCallForm::Json => format!(
+                    r#"{{"tool":{},"parameters":{},"terminate":{}}}"#,
+                    Value::from(call.tool.as_str()),
+                    call.parameters,
+                    call.terminate
+                ),
+                TextCallForm::ToolCall => format!(
+                    r#"{{"tool_call":{{"name":{},"arguments":{}}}}}"#,
+                    Value::from(call.tool.as_str()),
+                    call.parameters
+                ),
+            })
+            .collect();
+        // As the prompt asks for them: an object, or an array of several.
+        let calls = match calls.as_slice() {
+            [] => None,
+            [only] => Some(only.clone()),
+            several => Some(format!("[{}]", several.join(","))),
+        };
         let content = Some(self.content.to_owned()).filter(|content| !content.trim().is_empty());
         let parts: Vec<String> = content.into_iter().chain(calls).collect();
         if parts.is_empty() {
