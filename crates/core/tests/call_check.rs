@@ -114,6 +114,8 @@ fn call_6_the_error_for_an_unknown_tool_suggests_the_nearest() {
     insta::assert_snapshot!(refusal("serch", json!({})), @"there is no tool `serch` (did you mean `search`?): the tools are `search`, `read_file`, `broken` and `remote`");
     insta::assert_snapshot!(refusal("ReadFile", json!({})), @"there is no tool `ReadFile` (did you mean `read_file`?): the tools are `search`, `read_file`, `broken` and `remote`");
     insta::assert_snapshot!(refusal("delete_everything", json!({})), @"there is no tool `delete_everything`: the tools are `search`, `read_file`, `broken` and `remote`");
+    // Other systems give these names to what `search` does.
+    insta::assert_snapshot!(refusal("grep", json!({})), @"there is no tool `grep` (did you mean `search`?): the tools are `search`, `read_file`, `broken` and `remote`");
     // A tool that the agent may not call is not suggested.
     insta::assert_snapshot!(refusal("run_comand", json!({})), @"there is no tool `run_comand`: the tools are `search`, `read_file`, `broken` and `remote`");
     insta::assert_snapshot!(refusal(&"x\n".repeat(100), json!({})), @"there is no tool `x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x …`: the tools are `search`, `read_file`, `broken` and `remote`");

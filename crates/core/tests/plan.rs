@@ -245,6 +245,19 @@ the plan starts 5 sub-agents, but the run may start only 4 more: merge sub-tasks
 }
 
 #[test]
+fn paor_4_a_call_of_a_tool_of_agents_is_refused_as_that() {
+    let bad = plan(vec![calls(
+        "a",
+        &[("ask_user", json!({})), ("submit_plan", json!({}))],
+    )]);
+    let faults = faults(&bad);
+    for (fault, tool) in faults.iter().zip(["ask_user", "submit_plan"]) {
+        assert!(fault.contains(&format!("`calls` cannot use `{tool}`")), "{fault}");
+    }
+    assert_eq!(faults.len(), 2);
+}
+
+#[test]
 fn paor_4_a_plan_is_read_from_parameters() {
     let parameters = json!({
         "summary": "Rename it.",

@@ -112,6 +112,27 @@ impl CallError {
         ToolResult::failure(error).with_code(self.code())
     }
 
+    /// Adds the agent's terminating tool, which is in no set of tools, to the tools that the error lists.
+    pub(crate) fn with_submission(mut self, submission: &str) -> Self {
+        match &mut self {
+            CallError::UnknownTool {
+                tool,
+                nearest,
+                allowed,
+            } => {
+                let similar = || nearest_tool(tool, &[submission]).map(str::to_owned);
+                *nearest = nearest.take().or_else(similar);
+                allowed.push(submission.to_owned());
+            }
+            CallError::NotAllowed { allowed, .. } => allowed.push(submission.to_owned()),
+            CallError::AccessDenied { .. }
+            | CallError::BadParameters { .. }
+            | CallError::Refused { .. }
+            | CallError::InvalidSchema { .. } => {}
+        }
+        self
+    }
+
     /// The result of a call with this error.
     pub(crate) fn result(&self) -> ToolResult {
         ToolResult::failure(self.to_string()).with_code(self.code())
@@ -294,12 +315,80 @@ impl ToolSet {
             },
             None => CallError::UnknownTool {
                 tool: tool.to_owned(),
-                nearest: nearest(tool, allowed).map(str::to_owned),
+                nearest: nearest_tool(tool, &allowed).map(str::to_owned),
                 allowed: names,
             },
         })
     }
 }
+
+/// The tool that does what another system's tool does under the unknown name, or the tool with the most similar name.
+fn nearest_tool<'a>(unknown: &str, allowed: &[&'a str]) -> Option<&'a str> {
+    let wanted = unknown.to_lowercase().replace(['-', ' '], "_");
+    let (_, own) = NAMES_ELSEWHERE
+        .iter()
+        .find(|(names, _)| names.contains(&wanted.as_str()))
+        .copied()
+        .unzip();
+    let own = own.and_then(|own| allowed.iter().copied().find(|name| *name == own));
+    own.or_else(|| nearest(unknown, allowed.iter().copied()))
+}
+
+/// The names that other systems of agents give to tools, each with the tool of this system. Models know them from their training.
+const NAMES_ELSEWHERE: [(&[&str], &str); 4] = [
+    (
+        &[
+            "read_file",
+            "read",
+            "view",
+            "cat",
+            "open_file",
+            "write_file",
+            "write",
+            "create_file",
+            "edit_file",
+            "edit",
+            "str_replace",
+            "str_replace_editor",
+            "str_replace_based_edit_tool",
+            "replace",
+            "list_files",
+            "list_dir",
+            "list_directory",
+            "ls",
+            "glob",
+            "move_file",
+            "delete_file",
+        ],
+        "file_operations",
+    ),
+    (
+        &[
+            "grep",
+            "grep_search",
+            "rg",
+            "ripgrep",
+            "search_files",
+            "codebase_search",
+            "find",
+        ],
+        "search",
+    ),
+    (
+        &[
+            "bash",
+            "shell",
+            "sh",
+            "run_command",
+            "run_terminal_cmd",
+            "terminal",
+            "exec",
+            "run",
+        ],
+        "execute_command",
+    ),
+    (&["sql", "query", "run_query"], "execute_sql"),
+];
 
 fn missing_parameter(missing: MissingParameter<'_>) -> ParameterProblem {
     ParameterProblem {

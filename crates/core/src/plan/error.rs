@@ -134,6 +134,19 @@ pub enum PlanError {
         /// A description of the rule.
         rule: String,
     },
+    /// A call in the plan needs an agent that makes it.
+    #[error(
+        "sub-task {}, calls[{call}]: `calls` cannot use {}: it is for agents; name an agent, or use it yourself",
+        quoted(&subtask.0), quoted(tool)
+    )]
+    ToolOfAgents {
+        /// The id of the sub-task.
+        subtask: SubTaskId,
+        /// Index of the call in the sub-task.
+        call: usize,
+        /// The tool of the call.
+        tool: String,
+    },
     /// The plan has too many sub-tasks.
     #[error(
         "the plan has {count} sub-tasks, but the maximum is {max}: merge some, or plan only the next part of the work"

@@ -6,8 +6,9 @@ use super::error::{PlanError, TextField};
 use super::structure::{PlanStructure, build_structure};
 use super::{LEAD, Plan, PlannedCall, SubTask, Work};
 use crate::agent_spec::AgentSpec;
-use crate::call::ToolSet;
+use crate::call::{SUBMIT_PLAN, SUBMIT_REFLECTION, ToolSet};
 use crate::id::SubTaskId;
+use crate::loop_tools::is_control_tool;
 use crate::name::nearest;
 use crate::policy::Policy;
 use crate::text::is_invisible;
@@ -149,6 +150,11 @@ pub(super) fn call_error(
 ) -> Option<PlanError> {
     let PlannedCall { tool, parameters } = planned;
     let subtask = subtask.clone();
+    let of_agents = is_control_tool(tool) || [SUBMIT_PLAN, SUBMIT_REFLECTION].contains(&tool.as_str());
+    if of_agents && rules.tools.get(tool).is_none() {
+        let tool = tool.clone();
+        return Some(PlanError::ToolOfAgents { subtask, call, tool });
+    }
     match rules.tools.check_any(tool, parameters) {
         Err(error) => Some(PlanError::BadCall { subtask, call, error }),
         Ok(parameters) => {

@@ -92,10 +92,9 @@ fn mcp_4_a_long_schema_is_shown_whole() {
 #[test]
 fn mcp_4_an_unknown_tool_is_refused_with_the_nearest_name() {
     let mut agent = lead(with_service(CallForm::Native));
-    let name = "mcp__github__create_isue";
     let asked = native(vec![
-        call("d", "describe_tool", json!({"name": name})),
-        call("c", "call_tool", json!({"name": name})),
+        call("d", "describe_tool", json!({"name": "mcp__github__create_isue"})),
+        call("c", "call_tool", json!({"name": "create_issue"})),
     ]);
     assert_eq!(tell(&mut agent, 10, replied("a7.1", asked)), ["ask a7.2"]);
     let results: Vec<&Message> = agent.conversation().iter().rev().take(2).collect();

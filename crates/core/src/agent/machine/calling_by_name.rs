@@ -40,7 +40,11 @@ impl Agent {
     fn unknown_tool(&self, name: &str) -> ToolResult {
         let tools = self.run_spec.tool_set().specs();
         let of_services = tools.iter().filter(|tool| tool.category.is_called_by_name());
-        let nearest = nearest(name, of_services.map(|tool| tool.name.as_str()));
+        let names: Vec<&str> = of_services.map(|tool| tool.name.as_str()).collect();
+        // Without the service's name, a name stands for the tool of any service that has one.
+        let is_inner = |full: &&&str| !name.is_empty() && full.ends_with(&format!("__{name}"));
+        let inner = names.iter().find(is_inner).copied();
+        let nearest = inner.or_else(|| nearest(name, names.iter().copied()));
         ToolResult::failure(format!(
             "no service has a tool {}{}",
             quoted(name),
