@@ -164,7 +164,7 @@ impl TypedTool {
     }
 
     /// Sets the form of the tool for agents without [`Access::ReadWrite`]: this description, only these parameters, only these values of
-    /// the parameter `operation` (if there is one), and this example. Such agents cannot use the rest.
+    /// the parameter `operation` or `method` (if there is one), and this example. Such agents cannot use the rest.
     pub fn read_only(
         mut self,
         description: impl Into<String>,
@@ -230,9 +230,11 @@ fn restricted_schema(schema: &Value, parameters: &[&str], operations: &[&str]) -
     let mut restricted = schema.clone();
     if let Some(properties) = restricted["properties"].as_object_mut() {
         properties.retain(|name, _| parameters.contains(&name.as_str()));
-        let values = properties.get_mut("operation").and_then(|it| it.get_mut("enum"));
-        if let Some(Value::Array(values)) = values {
-            values.retain(|value| value.as_str().is_some_and(|value| operations.contains(&value)));
+        for name in ["operation", "method"] {
+            let values = properties.get_mut(name).and_then(|it| it.get_mut("enum"));
+            if let Some(Value::Array(values)) = values {
+                values.retain(|value| value.as_str().is_some_and(|value| operations.contains(&value)));
+            }
         }
     }
     if let Some(Value::Array(required)) = restricted.get_mut("required") {

@@ -150,10 +150,7 @@ async fn host_4_all_changes_of_a_run_are_undone() {
     );
     // The undo reported its own changes, so nothing is left to undo.
     let again = stage.run(json!({"operation": "undo"})).await;
-    assert_eq!(
-        output(&again),
-        &json!({"undone": [], "not_restored": [], "by_commands": []})
-    );
+    assert_eq!(code(&again), "not_found");
     assert_eq!(again.changes, []);
 }
 
@@ -224,6 +221,33 @@ async fn files_that_commands_created_are_kept_and_listed_separately() {
         (stage.read("lock"), stage.read("b")),
         ("made\n".to_owned(), "two\n".to_owned())
     );
+}
+
+#[tokio::test]
+async fn paor_10_an_undo_where_only_commands_changed_files_fails_and_says_why() {
+    let stage = Stage::with(&[("README.md", b"one\n")]);
+    stage.command(StateChange::ProcessExited {
+        command: "rm README.md".to_owned(),
+        code: Some(0),
+        files: vec![StateChange::FileDeleted {
+            path: "README.md".to_owned(),
+            diff: None,
+            before: None,
+        }],
+    });
+    for call in [
+        json!({"operation": "undo"}),
+        json!({"operation": "undo", "path": "README.md"}),
+    ] {
+        let result = stage.run(call).await;
+        assert_eq!(code(&result), "not_kept");
+        assert_eq!(output(&result)["by_commands"], json!(["README.md"]));
+        let error = format!("{:?}", result.outcome);
+        assert!(
+            error.contains("nothing was undone: `README.md` changed while a command ran"),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -60,6 +60,20 @@ async fn python_symbols_are_listed() {
 }
 
 #[tokio::test]
+async fn a_python_signature_ends_before_a_comment() {
+    check(
+        "c.py",
+        "class Cart:  # holds \"1\" and \"1.5\"\n    def add(self, price):  # accepts \"1\"\n        pass\n\ndef h(a):\n    # only a comment first\n    return a\n",
+        &[
+            "1 class Cart | class Cart",
+            "2 method Cart::add | def add(self, price)",
+            "5 function h | def h(a)",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn javascript_and_typescript_symbols_are_listed() {
     check(
         "a.js",

@@ -92,8 +92,8 @@ impl Operation {
 const DESCRIPTION: &str = "Works on files of the workspace. `read` returns a file's lines, up to 64 KiB, each after its number and a \
     tab, which are not part of the file. `write` creates a file, or replaces one that you have read to its end. `edit` replaces \
     `old` by `new`. `list` returns a folder's files and folders (with `/` at the end), or the files that match `glob`, without \
-    ignored ones. `move` never overwrites. `delete` removes a file or an empty folder. `undo` restores what this run changed, in \
-    `path` or everywhere. A change fails, and shows the new content, if the file has changed since you saw it.";
+    ignored ones. `move` never overwrites. `delete` removes a file or an empty folder. `undo` restores what this run changed, \
+    except what commands changed, in `path` or everywhere. A change fails, and shows the new content, if the file has changed since you saw it.";
 
 const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` returns a file's lines, up to 64 KiB, each after its number \
     and a tab, which are not part of the file. `list` returns a folder's files and folders (with `/` at the end), or the files that \
@@ -108,7 +108,7 @@ const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` return
 /// | `edit` | the line where the change begins, with `replace_all` the number of replacements, and the changed lines with their numbers |
 /// | `list` | the number of entries, then one path per line; a folder's path ends with `/`. The first line says if there are more than 1000. With `glob`, only the files whose path below the folder or in the workspace matches |
 /// | `move`, `delete` | what was done |
-/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored. Files that changed only while commands ran are listed in `by_commands` and left unchanged |
+/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored, or nothing was undone. Files that changed only while commands ran are listed in `by_commands` and left unchanged |
 ///
 /// Besides the codes of [`FileError::code`], failures have these codes:
 ///
@@ -119,8 +119,8 @@ const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` return
 /// | `stale` | the file has changed since the agent last saw it; see below |
 /// | `no_match` | `old` is not in the file |
 /// | `ambiguous` | `old` occurs more than once |
-/// | `not_found` | for `undo` also: this run has not changed the file |
-/// | `not_kept` | for `undo`: the run's changes are unknown |
+/// | `not_found` | for `undo` also: this run has not changed the file, or all is as before already |
+/// | `not_kept` | for `undo`: the run's changes are unknown, or only commands changed files |
 /// | `changed` | for `undo`: a file has changed since the run's last change to it, or could not be restored for another reason |
 /// | `cancelled` | the call was cancelled; nothing was changed, except what `undo` reports |
 ///

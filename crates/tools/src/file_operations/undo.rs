@@ -68,8 +68,9 @@ pub(super) fn undo(
     let changes = within(changes, path.as_deref());
     let by_commands = changed_by_commands(&changes.undoing, path.as_deref());
     let is_unchanged = changes.undoing.is_empty() && changes.unreported.is_empty() && by_commands.is_empty();
-    if let (Some(path), true) = (&path, is_unchanged) {
-        let error = format!("this run has not changed `{path}`, so there is nothing to undo");
+    if is_unchanged {
+        let subject = path.map_or_else(|| "a file".to_owned(), |path| format!("`{path}`"));
+        let error = format!("this run has not changed {subject}, so there is nothing to undo");
         return Ok(ToolResult::failure(error).with_code(code::NOT_FOUND));
     }
     Ok(Undoer {
@@ -302,6 +303,30 @@ impl Undoer<'_> {
 }
 
 impl UndoOutput {
+    /// The failure of an `undo` that restored nothing, with the reason.
+    fn nothing_undone(&self) -> ToolResult {
+        let (reason, code) = match self.by_commands.as_slice() {
+            [] => (
+                "what this run changed is already as it was before; look at the files".to_owned(),
+                code::NOT_FOUND,
+            ),
+            [path] => (
+                format!(
+                    "`{path}` changed while a command ran, and `undo` leaves such files alone: restore it yourself"
+                ),
+                code::NOT_KEPT,
+            ),
+            [path, others @ ..] => (
+                format!(
+                    "`{path}` and {} more changed while commands ran, and `undo` leaves such files alone: restore them yourself",
+                    others.len()
+                ),
+                code::NOT_KEPT,
+            ),
+        };
+        ToolResult::failure(format!("nothing was undone: {reason}")).with_code(code)
+    }
+
     fn into_result(self) -> ToolResult {
         let not_restored: Vec<Value> = self
             .not_restored
@@ -311,6 +336,7 @@ impl UndoOutput {
         let output =
             json!({"undone": self.paths, "not_restored": not_restored, "by_commands": self.by_commands});
         let result = match self.not_restored.first() {
+            None if self.paths.is_empty() => self.nothing_undone().with_output(output),
             None => ToolResult::success(output),
             Some(NotRestored { path, reason }) => {
                 let others = match self.not_restored.len() {

@@ -81,6 +81,7 @@ pub fn http_request(rules: &HttpRules) -> impl Tool {
 fn with_resolver(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> impl Tool + use<> {
     let network = Arc::new(Network::new(rules, resolver));
     let safe_methods = [Method::Get, Method::Head, Method::Options];
+    let example = json!({"method": "GET", "url": "https://docs.rs/serde/latest/serde/", "as": "text"});
     typed("http_request", description(rules), move |context, parameters| {
         request(network.clone(), context, parameters)
     })
@@ -93,7 +94,13 @@ fn with_resolver(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> impl Tool + 
     })
     .changes_where("method", &["POST", "PUT", "PATCH", "DELETE"])
     .requires_approval()
-    .example(json!({"method": "GET", "url": "https://docs.rs/serde/latest/serde/", "as": "text"}))
+    .example(example.clone())
+    .read_only(
+        description(rules),
+        &["method", "url", "headers", "as"],
+        &["GET", "HEAD", "OPTIONS"],
+        example,
+    )
 }
 
 /// Returns the description, with the hosts outside of the public network that the rules allow.
@@ -112,7 +119,6 @@ fn description(rules: &HttpRules) -> String {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// Other than GET, HEAD and OPTIONS only with read-write access.
     method: Method,
     url: String,
     #[serde(default)]

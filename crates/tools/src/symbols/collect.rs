@@ -210,6 +210,12 @@ fn signature(node: Node<'_>, text: &str) -> String {
     let end = end
         .or(inner.map(|body| body.start_byte()))
         .unwrap_or(node.end_byte());
+    // In Python, a comment may stand between the colon and the body.
+    let mut cursor = node.walk();
+    let comment = node
+        .children(&mut cursor)
+        .find(|child| child.kind() == "comment" && part(text, *child).starts_with('#'));
+    let end = comment.map_or(end, |comment| end.min(comment.start_byte()));
     let whole = text.get(node.start_byte()..end).unwrap_or_default();
     let whole = &whole[..whole.floor_char_boundary(MAX_SIGNATURE_SOURCE)];
     let mut signature = String::new();
