@@ -39,8 +39,8 @@ pub struct RecordedCall {
     pub parameters: Value,
     /// The result.
     pub result: ToolResult,
-    /// The last other call that changed something and ended after this call began; `None` if there is none. This call's result may be older
-    /// than that change.
+    /// The last other call that changed what this call may have read ([`RecordedCall::may_outdate`]) and ended after this call began; `None`
+    /// if there is none. This call's result may be older than that change.
     pub changed_since: Option<EffectId>,
     /// The first call with the same tool and parameters that failed with the same code and ended before the run's first change; `None` if
     /// there is none. A check that failed before the change may still show that nothing else has broken.
@@ -53,7 +53,36 @@ impl RecordedCall {
     pub fn outdates(result: &ToolResult) -> bool {
         started_agent(result).is_none() && result.changes.iter().any(StateChange::is_reflected)
     }
+
+    /// Returns true if a call with this result may have changed what a call of `tool` reads. What file tools write does not change a
+    /// database, and what changes in a database does not change a file that a tool reads; any other change may concern everything.
+    pub fn may_outdate(result: &ToolResult, tool: &str) -> bool {
+        let is_elsewhere = |change: &StateChange| match change {
+            StateChange::FileCreated { .. } | StateChange::FileEdited { .. } => tool == SQL_TOOL,
+            StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. } => FILE_TOOLS.contains(&tool),
+            // The file of a database may be moved or deleted.
+            StateChange::FileDeleted { .. }
+            | StateChange::FileMoved { .. }
+            | StateChange::ProcessExited { .. }
+            | StateChange::RequestSent { .. } => false,
+        };
+        let mut reflected = result.changes.iter().filter(|change| change.is_reflected());
+        started_agent(result).is_none() && !reflected.all(is_elsewhere)
+    }
 }
+
+/// The tool that reads databases.
+const SQL_TOOL: &str = "execute_sql";
+/// The tools that read only files of the workspace.
+const FILE_TOOLS: [&str; 5] = [
+    "file_operations",
+    "search",
+    "list_symbols",
+    "find_definition",
+    "rename_symbol",
+];
 
 /// Checks the confirmations of a reflection. The output of a success is the list of complete confirmations; the error of a failure tells
 /// the reflector everything that is wrong.

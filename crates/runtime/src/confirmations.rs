@@ -142,13 +142,17 @@ impl Finished {
         Finished { results, changes }
     }
 
-    /// The last other call that changed something and ended after this call began.
+    /// The last other call that changed what this call may have read and ended after this call began.
     fn changed_since(&self, call: &StartedCall) -> Option<EffectId> {
+        let concerns_call = |other: &EffectId| {
+            let result = self.results.get(other).map(|(_, result)| result);
+            result.is_some_and(|result| RecordedCall::may_outdate(result, &call.tool))
+        };
         let mut later = self
             .changes
             .iter()
             .rev()
-            .filter(|(ended, other)| *ended > call.seq && *other != call.effect);
+            .filter(|(ended, other)| *ended > call.seq && *other != call.effect && concerns_call(other));
         later.next().map(|(_, other)| *other)
     }
 

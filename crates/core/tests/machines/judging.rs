@@ -249,6 +249,47 @@ fn paor_10_a_check_that_failed_before_the_changes_too_may_be_cited() {
 }
 
 #[test]
+fn paor_10_only_a_change_of_what_a_call_read_outdates_it() {
+    let made = |change: StateChange| ToolResult::success(Value::Null).with_changes(vec![change]);
+    let file = made(StateChange::FileEdited {
+        path: "report.md".to_owned(),
+        diff: None,
+        before: None,
+        after: None,
+    });
+    let rows = made(StateChange::RowsChanged {
+        connection: "shop".to_owned(),
+        table: None,
+        rows: 1,
+    });
+    let command = made(StateChange::ProcessExited {
+        command: "make".to_owned(),
+        code: Some(0),
+        files: vec![StateChange::FileDeleted {
+            path: "a".to_owned(),
+            diff: None,
+            before: None,
+        }],
+    });
+    for (result, tool, outdated) in [
+        (&file, "execute_sql", false),
+        (&file, "search", true),
+        (&file, "execute_command", true),
+        (&rows, "execute_sql", true),
+        (&rows, "file_operations", false),
+        (&rows, "http_request", true),
+        (&command, "execute_sql", true),
+        (&command, "file_operations", true),
+    ] {
+        assert_eq!(
+            RecordedCall::may_outdate(result, tool),
+            outdated,
+            "{tool}: {result:?}"
+        );
+    }
+}
+
+#[test]
 fn paor_10_a_call_before_a_change_or_with_a_change_confirms_nothing() {
     let recorded = RecordedCall {
         tool: "execute_command".to_owned(),
