@@ -16,7 +16,7 @@ use crate::id::SubTaskId;
 use crate::message::Usage;
 use crate::observation::{Observation, SubTaskResult};
 use crate::phase::Phase;
-use crate::plan::{Plan, PlanGraph, SubTaskState};
+use crate::plan::{LEAD, Plan, PlanGraph, SubTaskState};
 use crate::question::{OpenQuestion, Question};
 use crate::reflection::Reflection;
 use crate::time::Millis;
@@ -39,6 +39,10 @@ pub struct Report {
     pub end: Option<EndReason>,
     /// The outcome: the lead's answer, the last reflection's summary or the error of a failed run; empty if there is none.
     pub summary: String,
+    /// The lead's answer, if the reflector judged the goal achieved after it (LEAD-3): `summary` is then the reflector's. `None` if the
+    /// summary is the lead's answer itself, or the lead gave none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     /// The oldest question that waits for the user's answer, or a question that was not asked because a limit allows no further iteration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
@@ -141,6 +145,7 @@ impl Run {
             phase: self.phase(),
             end: self.end().cloned(),
             summary: self.summary(),
+            answer: self.judged_answer().map(str::to_owned),
             question: self
                 .question()
                 .map(|(_, question)| question)
@@ -223,12 +228,35 @@ impl Run {
         }
     }
 
+    /// The answer of the lead that the reflector of the current iteration judged achieved; `None` if it judged a plan, or the summary already
+    /// says the same.
+    fn judged_answer(&self) -> Option<&str> {
+        let judged = self
+            .achieved_iteration()
+            .filter(|iteration| !iteration.has_plan())?;
+        let own = judged.observations.iter().find(|seen| seen.subtask.0 == LEAD)?;
+        let summary = &judged.reflection.as_ref()?.summary;
+        match &own.finding {
+            SubTaskResult::Agent {
+                result: Ok(answer), ..
+            } => (answer.trim() != summary.trim()).then_some(answer.as_str()),
+            SubTaskResult::Agent { result: Err(_), .. }
+            | SubTaskResult::Calls { .. }
+            | SubTaskResult::Skipped { .. } => None,
+        }
+    }
+
+    /// The current iteration, if its reflector judged the goal achieved.
+    fn achieved_iteration(&self) -> Option<&Iteration> {
+        let current = self.iterations().last();
+        current.filter(|iteration| iteration.number == self.iteration() && iteration.is_achieved())
+    }
+
     /// The confirmations of the result: only those that the reflector of the current iteration lists (PAOR-10).
     fn confirmations(&self) -> Vec<Confirmation> {
-        let current = self.iterations().last();
-        let current =
-            current.filter(|iteration| iteration.number == self.iteration() && iteration.is_achieved());
-        let reflection = current.and_then(|iteration| iteration.reflection.as_ref());
+        let reflection = self
+            .achieved_iteration()
+            .and_then(|iteration| iteration.reflection.as_ref());
         reflection.map_or_else(Vec::new, |reflection| reflection.confirmed_by.clone())
     }
 }

@@ -538,6 +538,22 @@ fn lead_3_changes_by_the_lead_itself_are_judged() {
 }
 
 #[test]
+fn paor_10_the_report_has_the_leads_answer_beside_the_reflectors_summary() {
+    let mut run = acting();
+    give(&mut run, 10, agent_ended("run.1", own(answer(), vec![deleted()])));
+    assert_eq!(run.report().answer, None);
+    give(&mut run, 20, reflected("run.2", "achieved", "The file is gone."));
+    let report = run.report();
+    assert_eq!(report.summary, "The file is gone.");
+    assert_eq!(report.answer.as_deref(), Some("Done."));
+    // An answer that nothing had to confirm is the summary.
+    let mut run = acting();
+    give(&mut run, 10, agent_ended("run.1", own(answer(), vec![])));
+    let report = run.report();
+    assert_eq!((report.summary.as_str(), report.answer), ("Done.", None));
+}
+
+#[test]
 fn lead_3_the_reflector_is_told_what_changed_besides_files() {
     let rows = |rows| StateChange::RowsChanged {
         connection: "shop".to_owned(),

@@ -38,8 +38,15 @@ pub fn report(report: &Report, detail: Detail) -> String {
         .question
         .as_ref()
         .is_some_and(|question| question.question.starts_with(&report.summary));
+    if let Some(answer) = &report.answer {
+        let _ = writeln!(text, "\n{}", answer.trim());
+    }
     if !report.summary.is_empty() && !repeated {
-        let _ = writeln!(text, "\n{}", report.summary.trim());
+        let judge = match report.answer {
+            Some(_) => "Reflector (achieved): ",
+            None => "",
+        };
+        let _ = writeln!(text, "\n{judge}{}", report.summary.trim());
     }
     match report.questions.as_slice() {
         [] | [_] => {
