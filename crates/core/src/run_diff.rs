@@ -120,6 +120,12 @@ impl ReflectorDiff {
         }
     }
 
+    /// Returns true if every changed file has its whole diff.
+    pub(crate) fn is_whole(&self) -> bool {
+        let is_whole = |file: &DiffedFile| file.diff.as_ref().is_some_and(|_| file.size() < MAX_DIFFS);
+        self.error.is_none() && self.omitted == 0 && self.files.iter().all(is_whole)
+    }
+
     /// Creates the value for a diff that could not be read.
     pub fn unreadable(error: impl Into<String>) -> ReflectorDiff {
         ReflectorDiff {

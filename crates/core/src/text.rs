@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+/// Minimum number of characters by which shortening must shorten a string in data. A note in place of a few characters hides what matters
+/// and saves nothing.
+const MIN_SAVED: usize = 200;
+
 /// Returns the first sentence of a description without its full stop, as lists of tools show it.
 pub fn first_sentence(text: &str) -> &str {
     text.split_once(". ")
@@ -13,7 +17,14 @@ pub fn first_sentence(text: &str) -> &str {
 
 /// Shortens the text to about `max` characters: keeps its beginning and end, and replaces the middle with a note that states how many
 /// characters are omitted. With a `handle`, the note also states how to read the omitted text.
+///
+/// Text that this would not make shorter stays whole.
 pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {
+    shorten_if_saves(text, max, handle, 1)
+}
+
+/// Like [`shorten`], but only text that becomes shorter by at least `min_saved` characters is shortened.
+fn shorten_if_saves<'a>(text: &'a str, max: usize, handle: Option<&str>, min_saved: usize) -> Cow<'a, str> {
     // Each character has at least one byte, so if the text has at most `max` bytes, counting is unnecessary.
     if text.len() <= max {
         return Cow::Borrowed(text);
@@ -30,8 +41,12 @@ pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, s
     };
     let note = omission(handle);
     let left_out = count - head - tail;
+    let note = format!("… [{left_out} characters left out: {note}] …");
+    if left_out < note.chars().count() + min_saved {
+        return Cow::Borrowed(text);
+    }
     Cow::Owned(format!(
-        "{}… [{left_out} characters left out: {note}] …{}",
+        "{}{note}{}",
         &text[..at(head)],
         &text[at(count - tail)..]
     ))
@@ -45,10 +60,10 @@ pub(crate) fn omission(handle: Option<&str>) -> String {
     }
 }
 
-/// Applies [`shorten`] to every string in a JSON value.
+/// Shortens every string in a JSON value to about `max` characters, as [`shorten`] does, if this saves at least 200 characters.
 pub fn shorten_value(value: &Value, max: usize, handle: Option<&str>) -> Value {
     match value {
-        Value::String(text) => Value::String(shorten(text, max, handle).into_owned()),
+        Value::String(text) => Value::String(shorten_if_saves(text, max, handle, MIN_SAVED).into_owned()),
         Value::Array(items) => items
             .iter()
             .map(|item| shorten_value(item, max, handle))

@@ -27,6 +27,8 @@ const EARLIER_FINDINGS: usize = 800;
 /// Maximum length of a call's result from an earlier iteration, in characters.
 const EARLIER_RESULT: usize = 300;
 
+/// Maximum length of a text in the parameters of a call if little room remains, in characters.
+const MIN_PARAMETER: usize = 1_000;
 /// Maximum length of a text in the parameters of a call that only changed files, if the prompt has the run's diff, in characters.
 const EDIT_TEXT: usize = 80;
 
@@ -73,11 +75,11 @@ pub(super) enum FileEdits {
 }
 
 impl FileEdits {
-    /// Returns the maximum number of characters of a call's texts; `max` if they are shown.
+    /// Returns the maximum number of characters of a text in a call's parameters, where results have at most `max`.
     fn max_text(self, shown_by_diff: bool, max: usize) -> usize {
         match self {
-            FileEdits::InDiff if shown_by_diff => EDIT_TEXT.min(max),
-            FileEdits::InDiff | FileEdits::Shown => max,
+            FileEdits::InDiff if shown_by_diff => EDIT_TEXT,
+            FileEdits::InDiff | FileEdits::Shown => max.max(MIN_PARAMETER),
         }
     }
 

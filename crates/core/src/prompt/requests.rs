@@ -291,12 +291,11 @@ pub fn reflect_request(
             }
             count => json!(format!("{count} sub-tasks")),
         };
-        let plan = json!({
-            "summary": plan.summary,
-            "answers_guidance": plan.answers_guidance,
-            "subtasks": subtasks,
-        });
-        shorten_value(&plan, MAX_STRING, None)
+        let mut shown = json!({"summary": plan.summary, "subtasks": subtasks});
+        if !plan.answers_guidance.is_empty() {
+            shown["answers_guidance"] = json!(plan.answers_guidance);
+        }
+        shorten_value(&shown, MAX_STRING, None)
     });
     let edits = match diff {
         Some(ReflectorDiff { error: None, .. }) => FileEdits::InDiff,
@@ -311,7 +310,7 @@ pub fn reflect_request(
         changed: Vec<String>,
         other_changes: Vec<String>,
         diff: Option<&'a ReflectorDiff>,
-        diff_handle: String,
+        diff_handle: Option<String>,
     }
     render(
         "reflect_request",
@@ -322,7 +321,9 @@ pub fn reflect_request(
             changed: changed_lines(changed, diff),
             other_changes: other_changes.iter().map(|change| one_line(change)).collect(),
             diff,
-            diff_handle: OutputHandle::Diff(iteration.iteration_in_conversation).to_string(),
+            diff_handle: diff
+                .filter(|diff| !diff.is_whole())
+                .map(|_| OutputHandle::Diff(iteration.iteration_in_conversation).to_string()),
         },
     )
 }

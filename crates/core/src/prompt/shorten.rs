@@ -310,6 +310,17 @@ mod tests {
     }
 
     #[test]
+    fn paor_6_a_note_never_stands_for_text_that_is_hardly_longer() {
+        let near = "x".repeat(250);
+        let data = json!({"sql": near, "patch": "y".repeat(2_000)});
+        let short = shorten_value(&data, 200, Some("a1.7"));
+        assert_eq!(short["sql"], near);
+        let patch = short["patch"].as_str().unwrap();
+        assert!(patch.len() < 300 && patch.contains("handle a1.7"), "{patch}");
+        assert_eq!(shorten("a text", 4, Some("a1.7")), "a text");
+    }
+
+    #[test]
     fn paor_6_a_text_is_cut_between_lines() {
         let text: String = (1..=1_000).map(|number| format!("line {number}\n")).collect();
         let short = shortened(output(json!(text)), 600);

@@ -350,7 +350,7 @@ fn paor_6_the_report_contains_the_work_of_the_agent() {
         vec![
             replied("a7.1", says_call("change", json!({"path": "x"}), false)),
             tool_ended("a7.2", result),
-            replied("a7.3", look(&"y".repeat(300))),
+            replied("a7.3", look(&"y".repeat(1_500))),
             tool_ended("a7.4", ToolResult::failure("no such file")),
             replied("a7.5", text("Changed x.")),
         ],
@@ -360,9 +360,9 @@ fn paor_6_the_report_contains_the_work_of_the_agent() {
     assert_eq!(report.result, Ok(AgentAnswer::Text("Changed x.".to_owned())));
     assert_eq!(report.duration, Millis(5_000));
     let long = format!(
-        "{}… [101 characters left out: read them with read_output, handle a7.4] …{}",
-        "y".repeat(133),
-        "y".repeat(66)
+        "{}… [501 characters left out: read them with read_output, handle a7.4] …{}",
+        "y".repeat(666),
+        "y".repeat(333)
     );
     let expected = AgentWork {
         calls: vec![

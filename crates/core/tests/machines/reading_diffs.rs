@@ -63,7 +63,14 @@ fn lead_3_the_reflector_starts_with_the_real_diff() {
         ["start run.4 a2 reflector"]
     );
     let request = told(&run, "run.4");
-    let section = "<DIFF>\ndiff --git a/src/a.rs b/src/a.rs\n@@ -0,0 +1,1 @@\n+x\n</DIFF>\nThe whole diff is the output `diff.1`.";
+    let section = "<DIFF>\ndiff --git a/src/a.rs b/src/a.rs\n@@ -0,0 +1,1 @@\n+x\n</DIFF>\nJudge";
+    assert!(request.contains(section), "{request}");
+
+    let (mut run, _) = changed(reading());
+    let diff = ReflectorDiff::bounded(vec![file("src/a.rs", 1), file("src/b.rs", 10_000)]);
+    give(&mut run, 20, diff_read("run.3", diff));
+    let request = told(&run, "run.4");
+    let section = "</DIFF>\nThe whole diff is the output `diff.1`.";
     assert!(request.contains(section), "{request}");
 }
 

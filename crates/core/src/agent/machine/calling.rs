@@ -25,7 +25,9 @@ use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
 use crate::tool::{ToolOutcome, ToolResult, code};
 
-/// Maximum number of characters of an error, or of a string in the parameters, in a call's summary.
+/// Maximum number of characters of a string in the parameters, in a call's summary: a statement or a patch is whole.
+const DIGEST_PARAMETER: usize = 1_000;
+/// Maximum number of characters of an error, or of a string in an output with fields, in a call's summary.
 const DIGEST_STRING: usize = 200;
 /// Maximum number of characters of a call's output in its summary.
 const DIGEST_OUTPUT: usize = 2_000;
@@ -73,7 +75,7 @@ impl Agent {
                     match self.check(&call) {
                         Ok(parameters) => call.parameters = parameters,
                         Err(error) => {
-                            self.answer_call(&call, &self.call_error(&error));
+                            self.answer_call(&call, &self.call_error(error));
                             continue;
                         }
                     }
@@ -206,10 +208,14 @@ impl Agent {
     }
 
     /// The result of a call that the agent may not make, or not so.
-    fn call_error(&self, error: &CallError) -> ToolResult {
+    fn call_error(&self, error: CallError) -> ToolResult {
         match self.answer_form() {
-            AnswerForm::Plan if !self.run_spec.mode.is_auto() => error.result_with_plan(),
-            AnswerForm::Plan | AnswerForm::Text | AnswerForm::Reflection => error.result(),
+            AnswerForm::Plan if !self.run_spec.mode.is_auto() => {
+                error.with_submission(SUBMIT_PLAN).result_with_plan()
+            }
+            AnswerForm::Plan => error.with_submission(SUBMIT_PLAN).result(),
+            AnswerForm::Reflection => error.with_submission(SUBMIT_REFLECTION).result(),
+            AnswerForm::Text => error.result(),
         }
     }
 
@@ -436,7 +442,7 @@ fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> Cal
     CallSummary {
         effect,
         tool: call.tool.clone(),
-        parameters: shorten_value(&call.parameters, DIGEST_STRING, handle),
+        parameters: shorten_value(&call.parameters, DIGEST_PARAMETER, handle),
         success: result.succeeded(),
         duration: result.duration,
         error: match &result.outcome {
