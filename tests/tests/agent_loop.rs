@@ -83,7 +83,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
     insta::assert_snapshot!(asked[1].last(), @r#"
     Your last reply could not be used: your tool call has missing or wrong fields: `terminate` is missing: it must be true or false, without quotes
 
-    To call a tool, reply with exactly one JSON object in this form:
+    To call a tool, reply with one JSON object in this form, or with one array of such objects, and nothing else:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
     The tools are: note, ask_user, report.
     To finish, answer in plain text without a call.
@@ -91,7 +91,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
     insta::assert_snapshot!(asked[2].last(), @r#"
     Your last reply could not be used: your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
 
-    To call a tool, reply with exactly one JSON object in this form:
+    To call a tool, reply with one JSON object in this form, or with one array of such objects, and nothing else:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
     The tools are: note, ask_user, report.
     To finish, answer in plain text without a call.

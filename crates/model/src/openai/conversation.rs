@@ -336,8 +336,8 @@ mod tests {
 
     #[test]
     fn call_4_calls_that_are_not_in_the_text_are_appended_and_roles_alternate() {
-        let calls = "{\"tool\":\"look\",\"parameters\":{\"path\":\"a\\n\"},\"terminate\":false}\n\
-                     {\"tool\":\"fs.look\",\"parameters\":{},\"terminate\":false}";
+        let calls = "[{\"tool\":\"look\",\"parameters\":{\"path\":\"a\\n\"},\"terminate\":false},\
+                     {\"tool\":\"fs.look\",\"parameters\":{},\"terminate\":false}]";
         let results = "Result of look:\n{\"success\":true,\"output\":1}\n\n\
                        Result of look:\n{\"success\":true,\"output\":1}\n\nHurry.\n\nPlease.";
         for form in [CallForm::Json, CallForm::JsonSchema, CallForm::Auto] {
@@ -357,8 +357,8 @@ mod tests {
 
     #[test]
     fn call_3_results_are_messages_of_the_tool_with_its_name() {
-        let calls = "{\"tool_call\":{\"name\":\"look\",\"arguments\":{\"path\":\"a\\n\"}}}\n\
-                     {\"tool_call\":{\"name\":\"fs.look\",\"arguments\":{}}}";
+        let calls = "[{\"tool_call\":{\"name\":\"look\",\"arguments\":{\"path\":\"a\\n\"}}},\
+                     {\"tool_call\":{\"name\":\"fs.look\",\"arguments\":{}}}]";
         assert_eq!(
             written(&conversation(), CallForm::ToolCall, ToolRoleSupport::Supported),
             json!([
