@@ -134,7 +134,7 @@ fn approve_3_parameters_that_do_not_fit_are_refused_and_the_call_still_waits() {
     assert!(no_json.stderr.contains("not JSON"), "{no_json}");
     let never_asked = place.dirigent(["approve", "last", "a9.9"]).with_code(2);
     assert!(
-        never_asked.stderr.contains("call `a9.9` does not wait"),
+        never_asked.stderr.contains("call `a9.9` is not waiting"),
         "{never_asked}"
     );
     assert_eq!(waiting(place), ["a2.2"]);
@@ -405,7 +405,7 @@ fn approve_3_a_pending_decision_is_shown_and_a_second_one_is_refused() {
     let second = place
         .dirigent(["approve", "last", "a2.2", "--reject", "changed my mind"])
         .with_code(2);
-    assert!(second.stderr.contains("call `a2.2` does not wait"), "{second}");
+    assert!(second.stderr.contains("call `a2.2` is not waiting"), "{second}");
     let kept = "pending until the next resume: approve a2.2 · guidance \"Be quick.\"";
     for command in ["show", "approve"] {
         let shown = place.dirigent([command, "last"]).with_code(0);

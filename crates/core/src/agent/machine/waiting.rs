@@ -162,7 +162,10 @@ impl Agent {
         question: Question,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
+        let is_delegating = self.is_delegating();
         let (call, edited, approved) = match self.outstanding.get(effect)? {
+            // A delegate asks by itself.
+            Pending::Tool { .. } if is_delegating => return Err(Refusal::Stale { effect }),
             Pending::Tool {
                 call,
                 started: true,
