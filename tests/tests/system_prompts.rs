@@ -415,7 +415,7 @@ fn prompt_1_prompts_are_written_listed_and_deleted_on_the_command_line() {
     );
     let stale = ["prompts", "edit", "support", "Nothing", "--version", "1"];
     let stale = place.dirigent(stale).with_code(2);
-    assert!(stale.stderr.contains("it has version 2 by now"), "{stale}");
+    assert!(stale.stderr.contains("the prompt now has version 2"), "{stale}");
     let versions = ["prompts", "show", "support", "--versions", "--json"];
     let versions = place.dirigent(versions).with_code(0).json_lines();
     assert_eq!(versions[0]["text"], "You help.\nYou help a lot.");

@@ -334,7 +334,8 @@ impl Dirigent {
         let users_folder = self
             .reading(move |journal| users_folder(journal, &record))
             .await?;
-        self.load_services(Some(Path::new(&users_folder))).await?;
+        let found = self.load_services(Some(Path::new(&users_folder))).await?;
+        found.ensure_none_is_taken()?;
         let rules = self.starting_rules(&users_folder, None).await?;
         let allowed = rules.into_iter().map(|rule| rule.calls).collect();
         let handle = self.orchestrator.fork(run, at, guidance, allowed, user).await?;

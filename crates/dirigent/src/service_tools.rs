@@ -88,7 +88,8 @@ impl Dirigent {
         let folder = self
             .reading(move |journal| users_folder(journal, &record))
             .await?;
-        self.load_services(Some(Path::new(&folder))).await.map(drop)
+        let found = self.load_services(Some(Path::new(&folder))).await?;
+        Ok(found.ensure_none_is_taken()?)
     }
 
     /// Returns the services that the goal asks for (MCP-3), and adds their tools to those of the run.

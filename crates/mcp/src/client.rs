@@ -145,7 +145,7 @@ impl ClientHandler for Client {
         tokio::select! {
             biased;
             () = context.ct.cancelled() => Ok(elicitation::declined()),
-            answer = waits.count(answer) => Ok(answer),
+            answer = waits.count(answer) => Ok(answer.unwrap_or_else(elicitation::declined)),
         }
     }
 

@@ -58,7 +58,7 @@ pub(crate) async fn ask(
         ElicitRequestParams::UrlElicitationParams { .. } | _ => return declined(),
     };
     let fields = fields(&schema);
-    if fields.len() > MAX_FIELDS {
+    if fields.len() > MAX_FIELDS || fields.iter().any(|field| field.validator().is_none()) {
         return declined();
     }
     let asks = format!("The service {service} asks: {message}");
@@ -166,7 +166,8 @@ impl Field {
             Some("number") => "a number".to_owned(),
             Some("array") => {
                 let names = self.values().into_iter().map(|(_, name)| name);
-                format!("several, with commas: {}", names.collect::<Vec<_>>().join(", "))
+                let names = names.take(MAX_CHOICES).collect::<Vec<_>>().join(", ");
+                format!("several, with commas: {names}")
             }
             Some(_) | None => match self.schema["format"].as_str() {
                 Some(format) => format!("text: {}", clean_line(format, MAX_LINE)),
@@ -237,10 +238,22 @@ impl Field {
             };
         }
         let value = self.parse(answer);
-        match jsonschema::validate(&self.schema, &value) {
-            Ok(()) => FieldAnswer::Value(value),
-            Err(error) => FieldAnswer::Invalid(clean_line(&error.to_string(), MAX_LINE)),
+        let valid = self
+            .validator()
+            .map(|validator| match validator.validate(&value) {
+                Ok(()) => None,
+                Err(error) => Some(clean_line(&error.to_string(), MAX_LINE)),
+            });
+        match valid {
+            Some(None) => FieldAnswer::Value(value),
+            Some(Some(reason)) => FieldAnswer::Invalid(reason),
+            None => FieldAnswer::Declined,
         }
+    }
+
+    /// Returns the validator of the field's values; `None` if its schema is invalid.
+    fn validator(&self) -> Option<jsonschema::Validator> {
+        jsonschema::options().offline().build(&self.schema).ok()
     }
 
     /// Returns the value that the text means; the text itself if it means none, which the schema then refuses.

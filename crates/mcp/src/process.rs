@@ -40,7 +40,8 @@ impl ServiceProcess {
     /// # Errors
     /// A reference to a variable that is not set, or the error of the operating system.
     pub(crate) fn start(endpoint: &CommandEndpoint) -> Result<(Self, ChildStdout, ChildStdin), StartError> {
-        let mut command = CommandWrap::from(command(endpoint)?);
+        let (command, from_variables) = command(endpoint)?;
+        let mut command = CommandWrap::from(command);
         command.wrap(KillOnDrop).wrap(ProcessSession);
         let mut child = command.spawn().map_err(|source| StartError::Spawn {
             command: endpoint.command.clone(),
@@ -57,7 +58,7 @@ impl ServiceProcess {
                 source: io::Error::other("its standard streams are missing"),
             });
         };
-        let stderr = StderrTail::default();
+        let stderr = StderrTail::hiding(from_variables);
         let reading = tokio::spawn(stderr.clone().read(errors));
         let process = ServiceProcess {
             child,
@@ -116,8 +117,8 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Returns the command of an endpoint, with references to variables replaced.
-fn command(endpoint: &CommandEndpoint) -> Result<Command, StartError> {
+/// Returns the command of an endpoint, with references to variables replaced, and the values with such references.
+fn command(endpoint: &CommandEndpoint) -> Result<(Command, Vec<String>), StartError> {
     let variable = |name: &str| std::env::var(name).ok();
     let expanded = |setting: &'static str, text: &str| {
         expand(text, variable).map_err(|error| StartError::Setting {
@@ -126,12 +127,22 @@ fn command(endpoint: &CommandEndpoint) -> Result<Command, StartError> {
         })
     };
     let mut command = Command::new(expanded("command", &endpoint.command)?);
+    let mut from_variables = Vec::new();
+    let mut remember = |text: &str, expanded: &str| {
+        if expanded != text {
+            from_variables.push(expanded.to_owned());
+        }
+    };
     for argument in &endpoint.args {
-        command.arg(expanded("args", argument)?);
+        let value = expanded("args", argument)?;
+        remember(argument, &value);
+        command.arg(value);
     }
     command.env_clear().envs(environment());
     for (name, value) in &endpoint.env {
-        command.env(name, expanded("env", value.expose_secret())?);
+        let expanded = expanded("env", value.expose_secret())?;
+        remember(value.expose_secret(), &expanded);
+        command.env(name, expanded);
     }
     if let Some(folder) = &endpoint.cwd {
         command.current_dir(folder);
@@ -140,7 +151,7 @@ fn command(endpoint: &CommandEndpoint) -> Result<Command, StartError> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    Ok(command)
+    Ok((command, from_variables))
 }
 
 /// Returns the short environment of commands with the whole `PATH`, because the user has chosen the program.

@@ -16,9 +16,30 @@ const MAX_LINES: usize = 20;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StderrTail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
+    /// Values of variables, which may be secrets, and are hidden in lines.
+    hidden: Arc<[String]>,
 }
 
+/// What is shown in the place of a hidden value.
+const HIDDEN: &str = "(hidden)";
+/// The length of a value, in bytes, below which it is no secret.
+const MIN_HIDDEN: usize = 6;
+
 impl StderrTail {
+    /// Creates a tail whose lines do not show these values.
+    pub(crate) fn hiding(values: Vec<String>) -> Self {
+        let mut hidden: Vec<String> = values
+            .into_iter()
+            .filter(|value| value.len() >= MIN_HIDDEN)
+            .collect();
+        // A value that contains another one is replaced as a whole.
+        hidden.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        StderrTail {
+            hidden: hidden.into(),
+            ..StderrTail::default()
+        }
+    }
+
     /// Reads until the stream ends: a program blocks if nobody reads its output. A read error counts as the end.
     pub(crate) async fn read(self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; 4 * 1024];
@@ -47,7 +68,10 @@ impl StderrTail {
         };
         let lines: Vec<String> = whole
             .lines()
-            .map(clean)
+            .map(|line| {
+                let hide = |line: String, value: &String| line.replace(value.as_str(), HIDDEN);
+                clean(&self.hidden.iter().fold(line.to_owned(), hide))
+            })
             .filter(|line| !line.trim().is_empty())
             .collect();
         let skipped = lines.len().saturating_sub(MAX_LINES);
@@ -67,6 +91,19 @@ mod tests {
         let lines = tail.lines();
         assert_eq!(lines.len(), MAX_LINES);
         assert_eq!(lines.last().map(String::as_str), Some("line 99999"));
+    }
+
+    #[tokio::test]
+    async fn mcp_1_values_of_variables_are_hidden() {
+        let tail = StderrTail::hiding(vec![
+            "hunter".to_owned(),
+            "hunter2-and-more".to_owned(),
+            "on".to_owned(),
+        ]);
+        tail.clone()
+            .read(&b"login with hunter2-and-more failed, not on hunter"[..])
+            .await;
+        assert_eq!(tail.lines(), ["login with (hidden) failed, not on (hidden)"]);
     }
 
     #[tokio::test]

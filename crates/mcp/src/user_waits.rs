@@ -21,11 +21,20 @@ struct Waited {
 struct Wait<'a>(&'a UserWaits);
 
 impl UserWaits {
-    /// Waits for the user's answer.
-    pub(crate) async fn count<T>(&self, answer: impl Future<Output = T>) -> T {
-        self.0.send_modify(|waited| waited.since = Some(Instant::now()));
+    /// Waits for the user's answer. `None` if the call already waits for another one.
+    pub(crate) async fn count<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+        let begins = self.0.send_if_modified(|waited| {
+            let begins = waited.since.is_none();
+            if begins {
+                waited.since = Some(Instant::now());
+            }
+            begins
+        });
+        if !begins {
+            return None;
+        }
         let _wait = Wait(self);
-        answer.await
+        Some(answer.await)
     }
 
     /// Returns at this time, or later by the time in which the call waits for the user.

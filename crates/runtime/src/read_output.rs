@@ -446,9 +446,8 @@ fn find_result(
                 return Ok(Some(result.clone()));
             }
             Input::Agent(AgentInput::UserAnswered { effect, answer }) if *effect == handle => {
-                if let Some(chosen) = chosen_answer(run, &entries[..index], handle, answer)? {
-                    return Ok(Some(answer_result(&chosen)));
-                }
+                let chosen = chosen_answer(run, &entries[..index], handle, answer)?;
+                return Ok(Some(answer_result(&chosen)));
             }
             Input::Run(_) | Input::Agent(_) => {}
         }
@@ -456,26 +455,20 @@ fn find_result(
     Ok(None)
 }
 
-/// Returns the answer that the user's text selects, for the question that waits after these entries. `None` if a tool asked during its call,
-/// whose result is not the answer.
+/// Returns the answer that the user's text selects, for the question that waits after these entries.
 fn chosen_answer(
     run: RunId,
     earlier: &[Entry],
     question: EffectId,
     text: &str,
-) -> Result<Option<String>, RuntimeError> {
+) -> Result<String, RuntimeError> {
     let (view, _) = replay_entries(run, earlier.iter().cloned())?;
     let agent = question.scope.agent().and_then(|agent| view.agent(agent));
-    if agent.is_some_and(|agent| agent.running_call(question).is_some()) {
-        return Ok(None);
-    }
     let chosen = agent
         .and_then(Agent::question)
         .map(|asked| asked.question.choose(text));
     // The question has accepted this answer, so it can be selected.
-    Ok(Some(
-        chosen.and_then(Result::ok).unwrap_or_else(|| text.to_owned()),
-    ))
+    Ok(chosen.and_then(Result::ok).unwrap_or_else(|| text.to_owned()))
 }
 
 #[cfg(test)]

@@ -197,10 +197,7 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
             },
         },
         Step::ToolEnds(success) => AgentInput::ToolFinished {
-            // A call that has asked may end before it is answered.
-            effect: agent
-                .question()
-                .map_or_else(|| under_way(agent, true), |asked| asked.effect),
+            effect: under_way(agent, true),
             result: result(success),
         },
         Step::Guide => AgentInput::Guided {

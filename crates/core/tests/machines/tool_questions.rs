@@ -33,7 +33,7 @@ fn waiting() -> Agent {
     let mut agent = calling();
     assert_eq!(
         tell(&mut agent, 10, asks("a7.2")),
-        ["approval until 61010", r#"ask user a7.2 Which one? ["a", "b"]"#]
+        ["approval until 61010", r#"ask user a7.3 Which one? ["a", "b"]"#]
     );
     agent
 }
@@ -50,7 +50,7 @@ fn asks(of: &str) -> AgentInput {
 
 fn answer(text: &str) -> AgentInput {
     AgentInput::UserAnswered {
-        effect: effect("a7.2"),
+        effect: effect("a7.3"),
         answer: text.to_owned(),
     }
 }
@@ -73,13 +73,13 @@ fn mcp_6_the_answer_reaches_the_running_call_and_its_wait_does_not_count() {
     assert!(agent.question().is_some());
     assert_eq!(
         tell(&mut agent, 50_010, answer("2")),
-        ["settled a7.2", "deadline 351000", "answer a7.2 with b"]
+        ["settled a7.3", "deadline 351000", "answer a7.2 with b"]
     );
     assert_eq!(agent.question(), None);
     not_taken(&mut agent, 50_020, answer("1"));
     assert_eq!(
         tell(&mut agent, 50_030, ends()),
-        [r#"run a7.3 q: look {"path":"y"}"#]
+        [r#"run a7.4 q: look {"path":"y"}"#]
     );
 }
 
@@ -90,8 +90,10 @@ fn mcp_6_a_call_may_ask_again_but_not_before_its_question_is_answered() {
     tell(&mut agent, 20, answer("a"));
     assert_eq!(
         tell(&mut agent, 30, asks("a7.2"))[1],
-        r#"ask user a7.2 Which one? ["a", "b"]"#
+        r#"ask user a7.4 Which one? ["a", "b"]"#
     );
+    // An answer to the first question is none to the second.
+    not_taken(&mut agent, 40, answer("b"));
 }
 
 #[test]
@@ -109,11 +111,11 @@ fn mcp_6_a_call_whose_question_expires_continues_without_an_answer() {
     let mut agent = waiting();
     assert_eq!(
         tell(&mut agent, 70_000, expiry()),
-        ["settled a7.2", "deadline 370990", "no answer for a7.2"]
+        ["settled a7.3", "deadline 370990", "no answer for a7.2"]
     );
     assert_eq!(
         tell(&mut agent, 70_010, ends()),
-        [r#"run a7.3 q: look {"path":"y"}"#]
+        [r#"run a7.4 q: look {"path":"y"}"#]
     );
 }
 
@@ -123,10 +125,10 @@ fn mcp_6_a_call_can_end_before_its_question_is_answered() {
     assert_eq!(
         tell(&mut agent, 1_010, ends()),
         [
-            "settled a7.2",
+            "settled a7.3",
             "deadline 302000",
             "no answer for a7.2",
-            r#"run a7.3 q: look {"path":"y"}"#
+            r#"run a7.4 q: look {"path":"y"}"#
         ]
     );
 }
@@ -137,7 +139,7 @@ fn paor_8_guidance_withdraws_the_question_and_the_call_continues() {
     let guidance = "Take any.".to_owned();
     assert_eq!(
         tell(&mut agent, 10, AgentInput::Guided { guidance }),
-        ["settled a7.2", "deadline 301000", "no answer for a7.2"]
+        ["settled a7.3", "deadline 301000", "no answer for a7.2"]
     );
     assert!(agent.running_call(effect("a7.2")).is_some());
 }
@@ -148,7 +150,7 @@ fn host_2_a_restart_withdraws_the_question_and_repeats_the_call_if_it_is_safe() 
     assert_eq!(
         tell(&mut agent, 100_000, agent_resumed()),
         [
-            "settled a7.2",
+            "settled a7.3",
             "deadline 301000",
             "no answer for a7.2",
             r#"run a7.2+1 p: look {"path":"x"}"#,
@@ -163,6 +165,6 @@ fn mcp_6_the_end_of_an_agent_withdraws_its_tools_question() {
     let mut agent = waiting();
     assert_eq!(
         tell(&mut agent, 20, AgentInput::Cancelled),
-        ["settled a7.2", "finish, as cancelled"]
+        ["settled a7.3", "finish, as cancelled"]
     );
 }

@@ -48,6 +48,15 @@ pub enum ServiceError {
         /// The names of all services.
         known: Vec<String>,
     },
+    /// A run that continues needs services whose names other services of this process have.
+    #[error(
+        "the run cannot continue in this process, which has other services of the names {}: continue it in a process of its own, or rename the services",
+        names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    Taken {
+        /// The names.
+        names: Vec<ServiceName>,
+    },
     /// The service comes from a file, which only the user changes.
     #[error("the service {name} comes from {origin}, so it can only be changed there")]
     NotStored {

@@ -6,6 +6,8 @@ use dirigent_core::time::Timestamp;
 use dirigent_mcp::{McpServices, ServiceName, ServiceState, ToolList};
 use serde::{Deserialize, Serialize};
 
+use crate::memory::find_secret;
+
 /// The result of a service's latest start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -17,6 +19,14 @@ pub(super) struct KeptStart {
     pub(super) stderr: Vec<String>,
     /// The tools that have changed since they were first listed.
     pub(super) changed: BTreeMap<String, Timestamp>,
+}
+
+/// Returns a line of a service as the journal may keep it: one that seems to contain a secret is left out.
+fn without_secret(line: String) -> String {
+    match find_secret(&line) {
+        Some(secret) => format!("[a line that seems to contain {secret} was left out]"),
+        None => line,
+    }
 }
 
 impl KeptStart {
@@ -34,8 +44,13 @@ impl KeptStart {
         changed.extend(self.tools.changed_in(&tools).into_iter().map(|tool| (tool, now)));
         changed.retain(|tool, _| tools.specs().any(|spec| spec.name == *tool));
         let newer = KeptStart {
-            error,
-            stderr: services.last_messages(name.as_str()).unwrap_or_default(),
+            error: error.map(without_secret),
+            stderr: services
+                .last_messages(name.as_str())
+                .unwrap_or_default()
+                .into_iter()
+                .map(without_secret)
+                .collect(),
             tools,
             changed,
         };

@@ -9,6 +9,7 @@ use dirigent_mcp::{McpError, ServiceConfig, ServiceName, SkippedService};
 use dirigent_store::{Journal, StoreError, StoredService, StoredServiceStart};
 use tokio::sync::Mutex;
 
+use super::error::ServiceError;
 use super::kept::KeptStart;
 use super::project::{self, ProjectServices, UntrustedServices};
 use super::settings::{digest, identity};
@@ -70,6 +71,8 @@ pub(crate) struct FoundServices {
     project_file: Option<PathBuf>,
     untrusted: Option<UntrustedServices>,
     skipped: Vec<SkippedService>,
+    /// The services whose names other services of this process have.
+    taken: Vec<ServiceName>,
     notes: Vec<String>,
 }
 
@@ -85,6 +88,16 @@ impl FoundServices {
     /// Returns true if a service of this name may be used in the workspace.
     pub(crate) fn has(&self, name: &ServiceName) -> bool {
         self.services.iter().any(|service| service.config.name == *name)
+    }
+
+    /// Checks that a run that continues calls no service of another project.
+    pub(crate) fn ensure_none_is_taken(self) -> Result<(), ServiceError> {
+        match &self.taken[..] {
+            [] => Ok(()),
+            names => Err(ServiceError::Taken {
+                names: names.to_vec(),
+            }),
+        }
     }
 
     pub(crate) fn access(&self) -> ServiceAccess {
@@ -128,6 +141,7 @@ fn find(
         project_file: workspace.map(project::file_in),
         untrusted: project.untrusted,
         skipped: project.skipped,
+        taken: Vec::new(),
         notes: project.notes,
     };
     for config in configured {
@@ -187,14 +201,19 @@ impl Dirigent {
     ) -> Result<FoundServices, DirigentError> {
         let (configured, workspace) = (self.services.configured.clone(), workspace.map(Path::to_owned));
         let find = move |journal: &Journal| find(journal, configured, workspace.as_deref());
+        // The lock comes first, so that no older state replaces a newer one.
+        let mut loaded = self.services.loaded.lock().await;
         let mut found = self.reading(find).await?;
-        self.reconcile(&mut found).await?;
+        self.reconcile(&mut loaded, &mut found).await?;
         Ok(found)
     }
 
     /// Adds, replaces, stops and removes services of this process, so that they are the found ones.
-    async fn reconcile(&self, found: &mut FoundServices) -> Result<(), McpError> {
-        let mut loaded = self.services.loaded.lock().await;
+    async fn reconcile(
+        &self,
+        loaded: &mut BTreeMap<ServiceName, LoadedService>,
+        found: &mut FoundServices,
+    ) -> Result<(), McpError> {
         let gone = loaded.iter().filter(|(name, service)| match &service.origin {
             ServiceOrigin::Project(path) => found.project_file.as_ref() == Some(path) && !found.has(name),
             ServiceOrigin::Configuration | ServiceOrigin::Store { .. } => !found.has(name),
@@ -206,12 +225,17 @@ impl Dirigent {
         }
         let (mut usable, mut skipped) = (Vec::new(), Vec::new());
         for service in found.services.drain(..) {
-            match self.reconcile_one(&mut loaded, &service).await {
+            match self.reconcile_one(loaded, &service).await {
                 Ok(()) => usable.push(service),
-                Err(ReconcileError::Taken(by)) => skipped.push(SkippedService {
-                    name: service.config.name.to_string(),
-                    reason: format!("this process has a service of this name for {by}: rename one of them"),
-                }),
+                Err(ReconcileError::Taken(by)) => {
+                    found.taken.push(service.config.name.clone());
+                    skipped.push(SkippedService {
+                        name: service.config.name.to_string(),
+                        reason: format!(
+                            "this process has a service of this name for {by}: rename one of them"
+                        ),
+                    });
+                }
                 Err(ReconcileError::Mcp(error)) => return Err(error),
             }
         }

@@ -345,13 +345,11 @@ impl Agent {
 
     /// The running call with this effect id; `None` if no such call is running.
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
+        if self.asking_call() == Some(effect) {
+            return self.current_call();
+        }
         match self.outstanding.get(effect).ok()? {
-            Pending::Tool { call, .. }
-            | Pending::User {
-                call,
-                request: UserRequest::ToolQuestion { .. },
-                ..
-            } => Some(call),
+            Pending::Tool { call, .. } => Some(call),
             Pending::User { .. } | Pending::Model => None,
         }
     }
@@ -438,9 +436,10 @@ impl Agent {
                 self.tool_asked(now, effect, question, &mut commands)?;
             }
             AgentInput::ToolFinished { effect, result } => {
-                self.outstanding.get(effect)?;
-                // The call needs no answer any more.
-                self.answer_tool(now, None, &mut commands);
+                if self.asking_call() == Some(effect) {
+                    // The call needs no answer any more.
+                    self.answer_tool(now, None, &mut commands);
+                }
                 let (call, edited) = self.end_call(effect)?;
                 self.end_delegation(now, &mut commands);
                 self.handle_result(now, effect, call, edited, result, &mut commands);

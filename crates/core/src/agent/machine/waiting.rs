@@ -21,9 +21,12 @@ use crate::tool::ToolResult;
 pub(super) enum UserRequest {
     Approval(Arc<Approval>),
     Question(Arc<OpenQuestion>),
-    /// A question of a tool during its call. The call continues whether it is answered or not.
+    /// A question of a tool during its call. The call continues whether it is answered or not. The question has an id of its own, so that an
+    /// answer counts for this question alone.
     ToolQuestion {
         question: Arc<OpenQuestion>,
+        /// The id of the running call.
+        of: EffectId,
         /// The approval of the running call, if one was needed.
         approved: Option<Arc<Approval>>,
     },
@@ -154,7 +157,15 @@ impl Agent {
         }
     }
 
-    /// Makes a running call wait for the user's answer to its question. Its effect stays the same.
+    /// The id of the running call that waits for the user's answer to its question; `None` if there is none.
+    pub(super) fn asking_call(&self) -> Option<EffectId> {
+        match self.user_request()? {
+            UserRequest::ToolQuestion { of, .. } => Some(*of),
+            UserRequest::Approval(_) | UserRequest::Question(_) => None,
+        }
+    }
+
+    /// Makes a running call wait for the user's answer to its question.
     pub(super) fn tool_asked(
         &mut self,
         now: Timestamp,
@@ -178,22 +189,24 @@ impl Agent {
         };
         self.outstanding.finish(effect)?;
         let agent = self.spec().name.clone();
-        let question = OpenQuestion::of_agent(effect, agent, question, &self.run_spec.limits, now);
+        let asked = self.outstanding.next_effect();
+        let question = OpenQuestion::of_agent(asked, agent, question, &self.run_spec.limits, now);
         let request = UserRequest::ToolQuestion {
             question: Arc::new(question),
+            of: effect,
             approved,
         };
-        self.put_request(effect, call, request, edited, commands);
+        self.put_request(asked, call, request, edited, commands);
         Ok(())
     }
 
     /// Gives a running call the user's answer to its question; `None` if there is no answer. Does nothing if no running call has asked.
     pub(super) fn answer_tool(&mut self, now: Timestamp, answer: Option<String>, commands: &mut Commands) {
-        let Some(UserRequest::ToolQuestion { approved, .. }) = self.user_request() else {
+        let Some(UserRequest::ToolQuestion { approved, of, .. }) = self.user_request() else {
             return;
         };
-        let approved = approved.clone();
-        if let Some((effect, call, edited)) = self.end_wait(now, commands) {
+        let (approved, effect) = (approved.clone(), *of);
+        if let Some((_, call, edited)) = self.end_wait(now, commands) {
             let running = Pending::Tool {
                 call,
                 started: true,
