@@ -13,6 +13,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::config;
+
 /// A user's configuration folder and a project.
 pub(crate) struct Files {
     pub(crate) folder: TempDir,
@@ -149,19 +151,7 @@ fn paor_5_a_users_file_defines_an_agent_and_replaces_a_shipped_one_of_its_name()
     let explore = named(&agents, "explore");
     assert_eq!(explore.description, "Looks closer.");
     assert_eq!(explore.access, Access::ReadOnly);
-    assert_eq!(
-        explore.tools,
-        [
-            "file_operations",
-            "find_definition",
-            "git",
-            "http_request",
-            "list_symbols",
-            "read_output",
-            "rename_symbol",
-            "search"
-        ]
-    );
+    assert_eq!(explore.tools, READ_ONLY_TOOLS);
 }
 
 #[test]
@@ -276,12 +266,22 @@ proptest! {
 }
 
 /// A home, a project with files, and this configuration.
+/// The tools of an agent with read access whose file names none.
+pub(crate) const READ_ONLY_TOOLS: [&str; 8] = [
+    "file_operations",
+    "find_definition",
+    "git",
+    "http_request",
+    "list_symbols",
+    "read_output",
+    "rename_symbol",
+    "search",
+];
+
+/// A place with this configuration, and a folder for the user's agents.
 pub(crate) fn place(config: &str) -> Place {
-    let place = Place::new();
-    let own = place.folder().join("home/.config/dirigent");
-    fs::create_dir_all(own.join("agents")).unwrap();
-    fs::write(own.join("dirigent.toml"), config).unwrap();
-    place.write("notes.txt", "remember the milk\n");
+    let place = config::place(config);
+    fs::create_dir_all(place.folder().join("home/.config/dirigent/agents")).unwrap();
     place
 }
 

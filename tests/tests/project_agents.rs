@@ -11,7 +11,7 @@ use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, block_on, findings};
 use serde_json::json;
 
-use crate::agent_files::{Files, claude, file, named, names};
+use crate::agent_files::{Files, READ_ONLY_TOOLS, claude, file, named, names};
 
 #[test]
 fn paor_5_agent_files_written_for_claude_code_load_unchanged() {
@@ -78,19 +78,7 @@ fn paor_5_a_projects_agents_are_read_only_unless_the_user_allows_more() {
     );
     assert_eq!(greedy_one.description, "As the project describes it: Wants all.");
     assert_eq!(all.access, Access::ReadOnly);
-    assert_eq!(
-        all.tools,
-        [
-            "file_operations",
-            "find_definition",
-            "git",
-            "http_request",
-            "list_symbols",
-            "read_output",
-            "rename_symbol",
-            "search"
-        ]
-    );
+    assert_eq!(all.tools, READ_ONLY_TOOLS);
 
     let agents = write("[agents]\nproject = \"read-write\"\n").agents();
     let [greedy_one, all] = [named(&agents, "greedy"), named(&agents, "all")];

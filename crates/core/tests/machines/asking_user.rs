@@ -61,7 +61,8 @@ fn answer(of: &str, text: &str) -> AgentInput {
     }
 }
 
-fn not_taken(agent: &mut Agent, after: u64, input: AgentInput) -> Refusal {
+/// Gives the agent an input that it must refuse, without a change of its state.
+pub(crate) fn not_taken(agent: &mut Agent, after: u64, input: AgentInput) -> Refusal {
     let before = agent.clone();
     let refusal = agent.handle(at(after), input).unwrap_err();
     assert_eq!(*agent, before);

@@ -153,25 +153,9 @@ pub(crate) fn a_spec() -> impl Strategy<Value = RunSpec> {
     })
 }
 
+/// Returns true for a command whose work ends with an input.
 pub(crate) fn is_work(command: &RunCommand) -> bool {
-    match command {
-        RunCommand::StartAgent { .. }
-        | RunCommand::RunTool { .. }
-        | RunCommand::ReadDiff { .. }
-        | RunCommand::AskApproval { .. }
-        | RunCommand::AskUser { .. } => true,
-        RunCommand::Announce { .. }
-        | RunCommand::GuideLead { .. }
-        | RunCommand::GuideAgent { .. }
-        | RunCommand::AllowCalls { .. }
-        | RunCommand::RedirectLead { .. }
-        | RunCommand::StopTool { .. }
-        | RunCommand::StopAgent { .. }
-        | RunCommand::ReturnFindings { .. }
-        | RunCommand::AwaitUser { .. }
-        | RunCommand::SetTimer { .. }
-        | RunCommand::Finish { .. } => false,
-    }
+    effect_of(command).is_some()
 }
 
 pub(crate) fn effect_of(command: &RunCommand) -> Option<EffectId> {

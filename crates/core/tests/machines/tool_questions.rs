@@ -2,13 +2,13 @@
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::brief::AgentRole;
-use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::question::Question;
 use dirigent_core::tool::ToolResult;
 use serde_json::json;
 
 use crate::approvals::{asking, expiry, tell};
-use crate::fixture::{agent_resumed, at, call, effect, native, replied, started, tool_ended};
+use crate::asking_user::not_taken;
+use crate::fixture::{agent_resumed, call, effect, native, replied, started, tool_ended};
 
 /// Agent 7, whose call `a7.2` runs; a look at y follows.
 fn calling() -> Agent {
@@ -53,13 +53,6 @@ fn answer(text: &str) -> AgentInput {
         effect: effect("a7.3"),
         answer: text.to_owned(),
     }
-}
-
-fn not_taken(agent: &mut Agent, after: u64, input: AgentInput) -> Refusal {
-    let before = agent.clone();
-    let refusal = agent.handle(at(after), input).unwrap_err();
-    assert_eq!(*agent, before);
-    refusal
 }
 
 /// The end of the call, after which the next one runs.
