@@ -9,7 +9,7 @@ use dirigent::config::{Config, Sources};
 use dirigent::mcp::{ServiceState, WhyStopped};
 use dirigent::memory::Secret;
 use dirigent::services::{RegisteredService, ServiceError, ServiceOrigin, ServiceSettings};
-use dirigent::{Dirigent, DirigentError};
+use dirigent::{Dirigent, DirigentError, UserPresence};
 use dirigent_tests::cli::root;
 use dirigent_tests::scripted::{Scripted, call, says};
 use dirigent_tests::stage::Stage;
@@ -387,6 +387,33 @@ async fn mcp_1_a_projects_file_starts_nothing_before_its_content_is_trusted_and_
     let listed = dirigent.services(Some(&workspace)).await.unwrap();
     assert!(listed.services.is_empty() && listed.untrusted.unwrap().changed);
     assert!(!ask().await.contains("mcp__parrot"));
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn mcp_1_a_run_does_not_continue_with_the_service_of_another_project_that_has_its_name() {
+    let (one, other) = (Stage::new(), tempfile::tempdir().unwrap());
+    let pids = one.workspace().join("pids");
+    for folder in [one.workspace(), other.path().to_owned()] {
+        fs::write(folder.join(".mcp.json"), project_file(&pids)).unwrap();
+    }
+    let dirigent = with_model(&one, Scripted::new().lead([says("Hello.")])).await;
+    let run = dirigent.start(one.goal("Say hello")).await.unwrap();
+    run.outcome().await.unwrap();
+    for folder in [one.workspace(), other.path().to_owned()] {
+        let listed = dirigent.services(Some(&folder)).await.unwrap();
+        dirigent.trust_services(&listed.untrusted.unwrap()).await.unwrap();
+    }
+    dirigent.shutdown().await.unwrap();
+
+    let dirigent = opened(&one).await;
+    let listed = dirigent.services(Some(other.path())).await.unwrap();
+    assert_eq!(names(&listed.services), ["parrot"]);
+    let fork = dirigent.fork(run.id(), None, None, UserPresence::Absent).await;
+    match refused(fork.map(drop)) {
+        ServiceError::Taken { names } => assert_eq!(names[0].as_str(), "parrot"),
+        error => panic!("{error}"),
+    }
     dirigent.shutdown().await.unwrap();
 }
 

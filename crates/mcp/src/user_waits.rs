@@ -60,3 +60,46 @@ impl Drop for Wait<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn mcp_5_waiting_for_the_user_does_not_count_towards_the_timeout() {
+        let waits = UserWaits::default();
+        let started = Instant::now();
+        let asking = async {
+            sleep(SECOND).await;
+            waits.count(sleep(60 * SECOND)).await.unwrap();
+            started.elapsed()
+        };
+        let ((), asked) = tokio::join!(waits.sleep_until(started + 3 * SECOND), asking);
+        assert_eq!(asked, 61 * SECOND);
+        assert_eq!(started.elapsed(), 63 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn mcp_5_a_wait_that_is_dropped_has_ended() {
+        let waits = UserWaits::default();
+        let started = Instant::now();
+        timeout(SECOND, waits.count(std::future::pending::<()>()))
+            .await
+            .unwrap_err();
+        waits.sleep_until(started + SECOND).await;
+        assert_eq!(started.elapsed(), 2 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn mcp_5_a_call_waits_for_one_answer_at_a_time() {
+        let waits = UserWaits::default();
+        let (first, second) = tokio::join!(waits.count(sleep(SECOND)), waits.count(async {}));
+        assert_eq!((first, second), (Some(()), None));
+    }
+}

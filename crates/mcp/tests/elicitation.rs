@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use dirigent_core::question::Question;
 use dirigent_mcp::McpServices;
@@ -12,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::support::{call_in, context, running, service, services, shown};
+use crate::support::{call_in, context, running, shown};
 
 /// A user who gives these answers in turn, and then none. Remembers the questions.
 #[derive(Debug, Default)]
@@ -146,26 +145,12 @@ async fn mcp_6_a_form_with_too_many_fields_is_declined_unasked() {
     assert!(user.asked.lock().unwrap().is_empty());
 }
 
-/// A user who thinks for longer than the call may last.
-#[derive(Debug)]
-struct Slow;
-
-impl AskUser for Slow {
-    fn ask(&self, _: Question) -> BoxFuture<'static, Option<String>> {
-        async {
-            tokio::time::sleep(Duration::from_millis(1_500)).await;
-            Some("Ulm".to_owned())
-        }
-        .boxed()
-    }
-}
-
 #[tokio::test]
-async fn mcp_5_waiting_for_the_user_does_not_count_towards_the_timeout() {
-    let mut config = service("test", &[]);
-    config.call_timeout = Duration::from_secs(1);
-    let services = services(vec![config]).await;
-    services.start("test").await.unwrap();
-    let answer = elicit(&services, Some(Arc::new(Slow)), town()).await;
-    assert_eq!(answer["content"], json!({"town": "Ulm"}));
+async fn mcp_6_a_form_with_an_invalid_schema_is_declined_unasked() {
+    let services = running(&[]).await;
+    let user = user(&["a"]);
+    let fields = json!({"town": {"type": "string", "oneOf": []}});
+    let answer = elicit(&services, Some(user.clone()), fields).await;
+    assert_eq!(answer, json!({"action": "decline"}));
+    assert!(user.asked.lock().unwrap().is_empty());
 }
