@@ -183,7 +183,7 @@ async fn start(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) -
     let service = dirigent.start_service(&command.name, Some(&folder)).await?;
     output.print(&tools_text(&service));
     output.note(&format!(
-        "the service {} starts, and ends with this command: runs start it when they need it",
+        "the service {} could be started, and ends with this command; runs start it when they need it",
         service.name
     ));
     Ok(Exit::Success)

@@ -7,20 +7,17 @@ use crate::memory::{Secret, find_secret};
 
 /// The last words of the names of variables, headers and options whose values are secrets.
 const SECRET_WORDS: &[&str] = &[
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
     "key",
-    "apikey",
     "pat",
+    "pwd",
     "credential",
     "credentials",
     "auth",
     "authorization",
     "cookie",
 ];
+/// The ends of such names, also within a word: `PGPASSWORD`.
+const SECRET_ENDS: &[&str] = &["token", "secret", "password", "passwd", "passphrase", "apikey"];
 /// The words before a secret in a header.
 const SCHEMES: &[&str] = &["bearer", "basic", "token"];
 /// What is shown in the place of a value that may be a secret.
@@ -39,8 +36,11 @@ pub(super) fn find(settings: &ServiceSettings) -> Option<(String, Secret)> {
         .command
         .as_deref()
         .and_then(|text| in_text("command", text));
+    let in_optional = |setting: &str, text: &Option<String>| in_text(setting, text.as_deref()?);
     command
-        .or_else(|| settings.url.as_deref().and_then(|text| in_text("url", text)))
+        .or_else(|| Some(("url".to_owned(), secret_in_url(settings.url.as_deref()?)?)))
+        .or_else(|| in_optional("bearer_token_env", &settings.bearer_token_env))
+        .or_else(|| in_optional("description", &settings.description))
         .or_else(|| in_values("env", &settings.env))
         .or_else(|| in_values("headers", &settings.headers))
         .or_else(|| {
@@ -65,11 +65,7 @@ pub(super) fn hide(mut settings: ServiceSettings) -> ServiceSettings {
     for place in places {
         settings.args[place] = HIDDEN.to_owned();
     }
-    if settings
-        .url
-        .as_deref()
-        .is_some_and(|url| find_secret(&literal(url)).is_some())
-    {
+    if settings.url.as_deref().and_then(secret_in_url).is_some() {
         settings.url = Some(HIDDEN.to_owned());
     }
     settings
@@ -80,6 +76,18 @@ fn secret_value(name: &str, value: &str) -> Option<Secret> {
     let value = literal(value);
     find_secret(&value)
         .or_else(|| (is_secret_name(name) && may_be_secret(&value)).then_some(Secret::Password))
+}
+
+/// The kind of secret in a URL: in its text, or in a parameter of its query with the name of a secret.
+fn secret_in_url(url: &str) -> Option<Secret> {
+    let parameters = url.split_once('?').map_or("", |(_, query)| query);
+    let parameters = parameters.split('&').filter_map(|pair| pair.split_once('='));
+    let in_parameters = || {
+        parameters
+            .into_iter()
+            .find_map(|(name, value)| secret_value(name, value))
+    };
+    find_secret(&literal(url)).or_else(in_parameters)
 }
 
 /// The kind of secret in an argument: `ghp_…`, `--api-key=…`, or the value after `--api-key`.
@@ -98,9 +106,19 @@ fn secret_argument(args: &[String], place: usize) -> Option<Secret> {
 }
 
 fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
     let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
-    last.is_some_and(|word| SECRET_WORDS.contains(&word))
+    let last = last.unwrap_or_default();
+    // The last word of `apiKey` is `Key`; of `API_KEY`, the whole of `KEY`.
+    let starts_word = |(place, c): (usize, char)| {
+        let after_small = last[..place].ends_with(|before: char| before.is_ascii_lowercase());
+        c.is_ascii_uppercase() && after_small
+    };
+    let word = last.char_indices().rev().find(|it| starts_word(*it));
+    let word = last[word.map_or(0, |(place, _)| place)..].to_ascii_lowercase();
+    SECRET_WORDS.contains(&word.as_str())
+        || SECRET_ENDS
+            .iter()
+            .any(|end| last.to_ascii_lowercase().ends_with(end))
 }
 
 /// Returns false for values that are no secret whatever their name is: flags and paths.
@@ -112,7 +130,9 @@ fn may_be_secret(value: &str) -> bool {
     };
     let is_scheme = SCHEMES.contains(&secret.to_ascii_lowercase().as_str());
     let is_flag = ["", "true", "false", "0", "1"].contains(&secret.to_ascii_lowercase().as_str());
-    !is_scheme && !is_flag && !secret.starts_with(['/', '~', '.'])
+    // A random text in Base64 may begin like a path.
+    let is_path = secret.starts_with(['/', '~', '.']) && !secret.contains(['+', '=']);
+    !is_scheme && !is_flag && !is_path
 }
 
 /// Returns true for a value that refers to a variable, and has no secret beside the reference.
@@ -167,12 +187,13 @@ mod tests {
             ("X", "ghp_0123456789abcdefABCDEF0123456789abcd"),
             ("DB_PASSWORD", "${DB_PASSWORD:-letmein}"),
             ("DATABASE_URL", "postgres://app:s3cret@db.example.org/main"),
+            ("api_key", "k"),
             ("apiKey", "k"),
+            ("accessToken", "k"),
+            ("PGPASSWORD", "k"),
+            ("MYSQL_PWD", "k"),
+            ("SIGNING_KEY", "/9j+4AAQSkZJRg=="),
         ] {
-            if name == "apiKey" {
-                assert_eq!(env("api_key", value).as_deref(), Some("env.api_key"));
-                continue;
-            }
             assert_eq!(env(name, value), Some(format!("env.{name}")), "{name}={value}");
         }
         assert_eq!(args(&["--api-key", "abc"]).as_deref(), Some("args"));
@@ -184,8 +205,18 @@ mod tests {
                 .insert("Authorization".to_owned(), "Bearer abc".to_owned());
         });
         assert_eq!(header.as_deref(), Some("headers.Authorization"));
-        let url = found(|settings| settings.url = Some("https://me:pw@example.com/mcp".to_owned()));
-        assert_eq!(url.as_deref(), Some("url"));
+        for url in [
+            "https://me:pw@example.com/mcp",
+            "https://example.com/mcp?v=1&api_key=abc",
+        ] {
+            let url = found(|settings| settings.url = Some(url.to_owned()));
+            assert_eq!(url.as_deref(), Some("url"));
+        }
+        let token = Some("ghp_0123456789abcdefABCDEF0123456789abcd".to_owned());
+        let variable = found(|settings| settings.bearer_token_env = token.clone());
+        assert_eq!(variable.as_deref(), Some("bearer_token_env"));
+        let description = found(|settings| settings.description = token.clone());
+        assert_eq!(description.as_deref(), Some("description"));
     }
 
     #[test]
@@ -197,6 +228,8 @@ mod tests {
             ("USE_TOKEN", "false"),
             ("MAX_TOKENS", "100"),
             ("PORT", "8080"),
+            ("MONKEY", "banana"),
+            ("PATH_TO_KEY", "~/.ssh/id"),
         ] {
             assert_eq!(env(name, value), None, "{name}={value}");
         }
