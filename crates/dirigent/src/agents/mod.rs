@@ -7,6 +7,7 @@ mod bounds;
 mod definition;
 mod file;
 mod limits;
+mod model_resolver;
 mod registry;
 mod run_spec_factory;
 mod shipped;
@@ -14,8 +15,9 @@ mod tool_selection;
 
 pub use definition::AgentDefinition;
 pub(crate) use limits::GoalAgentLimits;
+pub(crate) use model_resolver::ModelResolver;
 pub(crate) use registry::{AgentRegistry, check_program_agents};
 pub use registry::{AgentSource, Agents, ListedAgent, RefusedAgent};
 pub use run_spec_factory::PromptOptions;
-pub(crate) use run_spec_factory::{ModelResolver, RunSpecFactory};
+pub(crate) use run_spec_factory::RunSpecFactory;
 pub use shipped::shipped_agents;

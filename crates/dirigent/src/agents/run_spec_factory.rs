@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dirigent_core::agent_spec::{AgentSpec, AnswerForm, BasePrompt, DELEGATE, ModelProfile};
+use dirigent_core::agent_spec::{AgentSpec, BasePrompt, DELEGATE};
 use dirigent_core::call::CallForm;
-use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::limits::RunLimits;
 use dirigent_core::loop_tools::CALL_TOOL;
 use dirigent_core::mode::Mode;
 use dirigent_core::policy::{Policy, Rule};
@@ -19,8 +19,9 @@ use dirigent_mcp::{ServiceName, service_of};
 use dirigent_tools::ToolSource as _;
 
 use super::definition::{AgentDefinition, AgentModel, AgentSettings, lead, reflector};
-use super::limits::{GoalAgentLimits, resolve_limits};
-use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent, check_program_agents};
+use super::limits::GoalAgentLimits;
+use super::model_resolver::ModelResolver;
+use super::registry::{AgentRegistry, Agents, RegisteredAgent, check_program_agents};
 use crate::DirigentError;
 use crate::call_forms::CallForms;
 use crate::config::{Config, ModelSettings};
@@ -30,18 +31,6 @@ use crate::project::{EnvironmentFacts, read_instructions};
 use crate::services::ServiceAccess;
 use crate::stored_settings::StoredSettings;
 use crate::workflows::{KnownNames, Workflows};
-
-/// Decides which model each agent asks.
-#[derive(Clone)]
-pub(crate) struct ModelResolver {
-    pub(crate) config: Option<Config>,
-    /// The profile of the only model, if there is no configuration.
-    pub(crate) profile: ModelProfile,
-    /// The profile of the model of a goal, which all agents ask whatever the configuration says; `None` if the goal has no model.
-    pub(crate) own: Option<ModelProfile>,
-    /// How models call tools if their configuration does not specify it.
-    pub(crate) forms: CallForms,
-}
 
 /// The options of a run for which [`crate::Builder::prompts`] returns the prompts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,96 +42,6 @@ pub struct PromptOptions {
     /// The base system prompts of agents, by the agents' names, with `agents` for all sub-agents; a lead without an entry gets the
     /// default prompt that ships with Dirigent.
     pub base_prompts: BTreeMap<String, BasePrompt>,
-}
-
-impl ModelResolver {
-    /// Returns the reference of the model that an agent asks.
-    pub(crate) fn model_name(&self, agent: &AgentDefinition) -> Option<String> {
-        if self.own.is_some() {
-            return None;
-        }
-        let Some(config) = &self.config else {
-            return agent.own_model().map(str::to_owned);
-        };
-        let role_of_all = match agent.answer() {
-            AnswerForm::Text => config.role("agents"),
-            AnswerForm::Plan | AnswerForm::Reflection => None,
-        };
-        let model = config
-            .role(agent.name())
-            .or(agent.own_model())
-            .or(role_of_all)
-            .unwrap_or(config.default_model());
-        Some(model.to_owned())
-    }
-
-    /// Returns the model that an agent asks, with its profile.
-    fn resolve(&self, agent: &AgentDefinition) -> Result<AgentModel, DirigentError> {
-        let name = self.model_name(agent);
-        let (Some(config), Some(model)) = (&self.config, &name) else {
-            return Ok(AgentModel {
-                name,
-                profile: self.own.unwrap_or(self.profile),
-                ..AgentModel::default()
-            });
-        };
-        let settings = config.model(model)?;
-        Ok(AgentModel {
-            profile: ModelProfile {
-                calls: self.forms.form(&settings),
-                ..config.profile(model)?
-            },
-            asks: Some(settings.to_string()),
-            name,
-        })
-    }
-
-    /// Returns the settings of the models that the agents of a run ask.
-    fn settings(&self, registry: &AgentRegistry) -> Result<Vec<ModelSettings>, DirigentError> {
-        let Some(config) = &self.config else {
-            return Ok(Vec::new());
-        };
-        let (lead, reflector) = (lead(&[], Mode::Auto), reflector(&[]));
-        let sub_agents = registry.entries.iter().map(|entry| &entry.definition);
-        let agents = sub_agents.chain([&lead, &reflector]);
-        let models: BTreeSet<String> = agents.filter_map(|agent| self.model_name(agent)).collect();
-        let settings = models.iter().map(|model| config.model(model));
-        Ok(settings.collect::<Result<_, _>>()?)
-    }
-
-    fn resolve_limits(&self, agent: &AgentDefinition, goal: &GoalAgentLimits) -> AgentLimits {
-        resolve_limits(agent, self.config.as_ref(), goal)
-    }
-
-    /// Checks that the models of all agents are configured.
-    pub(crate) fn check(&self, registry: &AgentRegistry) -> Result<(), DirigentError> {
-        registry
-            .entries
-            .iter()
-            .try_for_each(|entry| self.resolve(&entry.definition).map(drop))
-    }
-
-    /// Lists the agents for display.
-    pub(crate) fn list_agents(&self, registry: AgentRegistry) -> Agents {
-        let resolve_limits =
-            |agent: &AgentDefinition| self.resolve_limits(agent, &GoalAgentLimits::default());
-        let agents = registry.entries.iter().map(|entry| ListedAgent {
-            model: self.model_name(&entry.definition),
-            limits: resolve_limits(&entry.definition),
-            name: entry.definition.name.clone(),
-            source: entry.source.clone(),
-            description: entry.definition.description.clone(),
-            tools: entry.definition.tools.clone(),
-            access: entry.definition.access,
-            notes: entry.notes.clone(),
-        });
-        Agents {
-            lead: resolve_limits(&lead(&[], Mode::Auto)),
-            reflector: resolve_limits(&reflector(&[])),
-            agents: agents.collect(),
-            refused: registry.refused,
-        }
-    }
 }
 
 /// Maximum number of setups in the cache.
