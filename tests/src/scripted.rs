@@ -13,7 +13,7 @@ use dirigent_core::message::{
     FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, ToolCall, Usage,
 };
 use dirigent_core::mode::Mode;
-use dirigent_core::prompt::roles;
+use dirigent_core::prompt::{parse_observations, roles};
 use dirigent_core::tool::ModelToolResult;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -145,13 +145,9 @@ impl Asked {
         Some(rest.split_once(&format!("</{name}>"))?.0.trim().to_owned())
     }
 
-    /// The lines of the last section `<NAME>`, each parsed as JSON.
-    pub fn json_lines(&self, name: &str) -> Vec<Value> {
-        let section = self.section(name).unwrap_or_else(|| panic!("no section {name}"));
-        section
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-            .collect()
+    /// The observations in the last section `<NAME>`.
+    pub fn observations(&self, name: &str) -> Vec<Value> {
+        parse_observations(&self.section(name).unwrap_or_else(|| panic!("no section {name}")))
     }
 }
 

@@ -47,7 +47,7 @@ fn models_are_told_about_connections_and_rules_before_they_call_a_tool() {
     for part in [
         "Connections: `app` (SQLite, read-only).",
         "## http_request",
-        "The user's rules deny command `rm *`, and require approval for command `git push*`.",
+        "This run's rules deny command `rm *`, and require approval for command `git push*`.",
     ] {
         assert!(prompt.contains(part), "{part}: {prompt}");
     }

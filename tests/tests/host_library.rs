@@ -571,7 +571,7 @@ async fn host_11_waiting_runs_do_not_delay_others_and_are_answered_independently
         .map(|asked| {
             (
                 asked.section("GOAL").unwrap().to_owned(),
-                asked.json_lines("ANSWERS"),
+                asked.section("ANSWERS").unwrap(),
             )
         })
         .collect();
@@ -580,11 +580,11 @@ async fn host_11_waiting_runs_do_not_delay_others_and_are_answered_independently
         [
             (
                 "Cut it".to_owned(),
-                vec![json!({"question": "Which shape?", "answer": "iteration"})]
+                json!({"question": "Which shape?", "answer": "iteration"}).to_string()
             ),
             (
                 "Paint it".to_owned(),
-                vec![json!({"question": "Which colour?", "answer": "red"})]
+                json!({"question": "Which colour?", "answer": "red"}).to_string()
             ),
         ]
     );

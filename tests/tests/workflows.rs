@@ -473,7 +473,7 @@ fn flow_1_a_workflow_restricts_and_never_widens_what_the_user_allows() {
     assert!(answers[1].contains("no tool"), "{}", answers[1]);
     let prompt = served.requests()[0].system_prompt().to_owned();
     assert!(
-        prompt.contains("The user's rules require approval for all calls"),
+        prompt.contains("This run's rules require approval for all calls"),
         "{prompt}"
     );
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use dirigent::{DirigentError, EndReason, RepositoryError, RuntimeError, StoreError};
+use dirigent::{DirigentError, EndReason, FailureCause, RepositoryError, RuntimeError, StoreError};
 
 /// The exit codes in `--help`.
 pub(crate) const HELP: &str = "\
@@ -16,8 +16,8 @@ Exit codes:
        the memory refuses or does not have; a system prompt that is invalid, does not exist or has
        changed since; an unknown approval rule; a file that cannot be undone or already exists; changes
        of a worktree that conflict with yours
-  3    a limit ended the run: iterations, time, tokens, cost or model calls;
-       continue it with a higher limit: dirigent resume RUN
+  3    a limit ended the run: iterations, time, tokens, cost, model calls, or the turns or time of
+       its lead or reflector; continue it, with a higher limit if it has one: dirigent resume RUN
   4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
   6    a replay differs from its recording
@@ -56,10 +56,16 @@ impl Exit {
     pub(crate) fn from_end_reason(end: Option<&EndReason>) -> Self {
         match end {
             Some(EndReason::GoalAchieved) => Exit::Success,
-            Some(EndReason::Failed { .. }) | None => Exit::Failed,
             Some(
-                EndReason::IterationLimit { .. } | EndReason::TimeLimit | EndReason::BudgetExhausted { .. },
+                EndReason::IterationLimit { .. }
+                | EndReason::TimeLimit
+                | EndReason::BudgetExhausted { .. }
+                | EndReason::Failed {
+                    cause: FailureCause::AgentLimit,
+                    ..
+                },
             ) => Exit::Limit,
+            Some(EndReason::Failed { .. }) | None => Exit::Failed,
             Some(EndReason::UserRequired) => Exit::NeedsUser,
             Some(EndReason::Cancelled) => Exit::Cancelled,
         }

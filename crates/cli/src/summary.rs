@@ -68,7 +68,7 @@ pub(crate) fn next_command(run: RunId, end: &EndReason, requests: &PendingReques
         EndReason::Failed { cause, .. } => match cause {
             FailureCause::ModelUnavailable => Some(format!("dirigent resume {run}")),
             FailureCause::AgentLimit => Some(format!(
-                "dirigent resume {run}    (higher limits for its agents need a new run: --max-turns N or --agent-timeout TIME)"
+                "dirigent resume {run}    (its agents get their turns and time anew; higher limits need a new run: --max-turns N or --agent-timeout TIME)"
             )),
             FailureCause::Unrecoverable => Some(format!("dirigent fork {run}")),
         },

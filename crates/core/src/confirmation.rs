@@ -119,7 +119,9 @@ impl Confirmation {
             failed_before,
         }) = recorded
         else {
-            return Err(format!("no call with the handle `{call}` has run"));
+            return Err(format!(
+                "no call with the handle `{call}` has run: take one from OBSERVATIONS"
+            ));
         };
         let (output, failed_before) = match (&result.outcome, failed_before) {
             (ToolOutcome::Success { output }, _) => (output, None),

@@ -218,15 +218,15 @@ impl Rule {
     }
 }
 
-/// Formats the rule as text for models and users: ``the user's policy denies `execute_command` with command `rm *` ``.
+/// Formats the rule as text for models and users: ``this run's rules deny `execute_command` with command `rm *` ``.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self.ruling {
-            Ruling::Allow => "allows",
-            Ruling::Ask => "asks before",
-            Ruling::Deny => "denies",
+            Ruling::Allow => "allow",
+            Ruling::Ask => "ask before",
+            Ruling::Deny => "deny",
         };
-        write!(f, "the user's policy {verb} `{}`", self.calls.tool)?;
+        write!(f, "this run's rules {verb} `{}`", self.calls.tool)?;
         for (index, (name, pattern)) in self.calls.parameters.iter().enumerate() {
             let conjunction = if index == 0 { "with" } else { "and" };
             write!(f, " {conjunction} {name} `{pattern}`")?;

@@ -32,10 +32,12 @@ pub struct DiffedFile {
     /// The kind of the change; `None` for a moved folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<FileChangeKind>,
-    /// The command that was running when the file changed, whoever changed the file; `None` for the change of a file
-    /// tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub during: Option<String>,
+    /// The commands that were running when the file changed, whoever changed the file; empty if only file tools changed it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub during: Vec<String>,
+    /// False if the file changed only while commands ran.
+    #[serde(default = "by_default", skip_serializing_if = "Clone::clone")]
+    pub by_file_tools: bool,
     /// The number of added lines.
     pub added: usize,
     /// The number of removed lines.
@@ -50,6 +52,10 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
+fn by_default() -> bool {
+    true
+}
+
 impl DiffedFile {
     /// Creates the entry of a file from its diff, and counts the changed lines.
     pub fn new(path: String, kind: Option<FileChangeKind>, diff: String) -> Self {
@@ -62,17 +68,19 @@ impl DiffedFile {
         DiffedFile {
             path,
             kind,
-            during: None,
+            during: Vec::new(),
+            by_file_tools: true,
             added,
             removed,
             diff: Some(diff),
         }
     }
 
-    /// Records that the file changed while this command ran.
-    pub fn during(self, command: &str) -> Self {
+    /// Records that the file changed while these commands ran.
+    pub fn during(self, commands: Vec<String>, by_file_tools: bool) -> Self {
         DiffedFile {
-            during: Some(command.to_owned()),
+            during: commands,
+            by_file_tools,
             ..self
         }
     }

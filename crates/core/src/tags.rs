@@ -23,7 +23,8 @@ pub const FINDINGS: &str = "FINDINGS";
 pub const GOAL: &str = "GOAL";
 /// The user's guidance: entries of the form `NUMBER. TEXT`, numbered from 1. A text may continue on further lines.
 pub const GUIDANCE: &str = "GUIDANCE";
-/// The results of sub-tasks: one [`ObservationLine`](crate::prompt::ObservationLine) per line, as JSON.
+/// The results of sub-tasks: one [`ObservationLine`](crate::prompt::ObservationLine) per line as JSON, each followed by its texts of several
+/// lines ([`parse_observations`](crate::prompt::parse_observations)).
 pub const OBSERVATIONS: &str = "OBSERVATIONS";
 /// What the run has changed besides files, such as rows of a table: one `- CHANGE` per line.
 pub const OTHER_CHANGES: &str = "OTHER_CHANGES";

@@ -9,6 +9,7 @@
 
 mod attribution;
 pub(crate) mod calls;
+mod history;
 mod merge;
 
 use std::collections::BTreeSet;
@@ -20,6 +21,8 @@ use crate::tool::{FileVersion, StateChange};
 
 use calls::Calls;
 use merge::{ChangeMerger, Source};
+
+pub use history::CommandHistory;
 
 /// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -111,7 +111,7 @@ fn approve_1_a_plan_with_a_call_that_a_rule_denies_is_refused() {
     assert_eq!(
         faults(&bad),
         [
-            "sub-task `find`, calls[1]: the user's policy denies `search` with path `secrets/*`: plan another way, without this call"
+            "sub-task `find`, calls[1]: this run's rules deny `search` with path `secrets/*`: plan another way, without this call"
         ]
     );
 }

@@ -420,10 +420,10 @@ fn a_rule_is_described_to_the_model() {
         .unwrap();
     assert_eq!(
         rule.to_string(),
-        "the user's policy denies `execute_command` with command `rm *`"
+        "this run's rules deny `execute_command` with command `rm *`"
     );
     let rule = rules.rule("write_file", &json!({}), "/").unwrap();
-    assert_eq!(rule.to_string(), "the user's policy asks before `write_file`");
+    assert_eq!(rule.to_string(), "this run's rules ask before `write_file`");
 }
 
 #[test]

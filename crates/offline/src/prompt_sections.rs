@@ -7,13 +7,14 @@ mod tests;
 
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::plan::Plan;
-use dirigent_core::prompt::{AnsweredQuestion, CallLine, ObservationLine, PastIteration, PastReflection};
+use dirigent_core::prompt::{
+    AnsweredQuestion, CallLine, ObservationLine, PastIteration, PastReflection, parse_observations,
+};
 use dirigent_core::reflection::ReflectionVerdict;
 use dirigent_core::tags;
 use dirigent_core::tool::ModelToolResult;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::conversation::was_interrupted;
 use super::empty_plan::EmptyPlan;
@@ -47,7 +48,7 @@ impl Later<'_> {
 
     /// The iteration that has ended before the message; `None` if no iteration has ended.
     fn ended(&self) -> Option<PastIteration<'static>> {
-        let observations: Vec<Value> = json_lines(self.text, tags::OBSERVATIONS).collect();
+        let observations = parse_observations(section(self.text, tags::OBSERVATIONS).unwrap_or_default());
         let judgement = section(self.text, tags::JUDGEMENT);
         let interrupted = section(self.text, tags::INTERRUPTED);
         if observations.is_empty() && judgement.is_none() && interrupted.is_none() {
@@ -69,8 +70,10 @@ impl Later<'_> {
     }
 }
 
-/// The end of the line of a file that changed while a command ran.
-const DURING_COMMAND: &str = " ran, by this command or something else)";
+/// The end of the line of a file that changed while commands ran.
+const DURING_COMMANDS: &str = " or something else)";
+/// What follows the path of a file that file tools changed, too.
+const ALSO: &str = " (also changed while ";
 
 #[derive(Deserialize)]
 struct Judgement {
@@ -95,6 +98,13 @@ fn section<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
 fn json_lines<T: DeserializeOwned>(text: &str, tag: &str) -> impl Iterator<Item = T> {
     let lines = section(text, tag).unwrap_or_default().lines();
     lines.filter_map(|line| serde_json::from_str(line).ok())
+}
+
+fn observation_lines(text: &str) -> impl Iterator<Item = ObservationLine> + use<> {
+    let observations = parse_observations(section(text, tags::OBSERVATIONS).unwrap_or_default());
+    observations
+        .into_iter()
+        .filter_map(|observation| serde_json::from_value(observation).ok())
 }
 
 impl<'a> Sections<'a> {
@@ -158,7 +168,7 @@ impl<'a> Sections<'a> {
     pub fn observations(&self) -> Vec<ObservationLine> {
         let mut continuations = self.later.iter().rev().map(|later| later.text);
         let last = continuations.find(|text| Later::is_continuation(text));
-        json_lines(last.unwrap_or(self.request), tags::OBSERVATIONS).collect()
+        observation_lines(last.unwrap_or(self.request)).collect()
     }
 
     /// For a lead, returns the observations of all earlier iterations that this conversation contains.
@@ -166,7 +176,7 @@ impl<'a> Sections<'a> {
         let continuations = self.texts().skip(1).filter(|text| Later::is_continuation(text));
         std::iter::once(self.request)
             .chain(continuations)
-            .flat_map(|text| json_lines(text, tags::OBSERVATIONS))
+            .flat_map(observation_lines)
     }
 
     /// Returns the plan of this iteration.
@@ -180,7 +190,10 @@ impl<'a> Sections<'a> {
             .unwrap_or_default()
             .lines()
             .filter_map(|line| line.strip_prefix("- "))
-            .filter(|line| !line.ends_with(DURING_COMMAND))
+            .filter_map(|line| match line.ends_with(DURING_COMMANDS) {
+                true => line.split_once(ALSO).map(|(path, _)| path),
+                false => Some(line),
+            })
             .map(|path| path.trim().to_owned())
             .collect()
     }

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::EffectId;
-use dirigent_core::run::{FileChangeKind, during_command_title};
+use dirigent_core::journal::Entry;
+use dirigent_core::run::{FileChangeKind, during_command_title, during_commands_title};
 use dirigent_core::tool::{FileVersion, StateChange, display_path};
 use dirigent_core::undo::{
-    DuringCommand, MoveBack, PathChange, PathState, RestorePath, RestoreStep, UndoPlan, states,
+    CommandHistory, DuringCommand, MoveBack, PathChange, PathState, RestorePath, RestoreStep, UndoPlan,
+    states,
 };
 use dirigent_tools::diff::git_diff;
 use dirigent_tools::workspace::Workspace;
@@ -16,7 +18,7 @@ use crate::error::RuntimeError;
 use crate::run_log::{Original, RunLog};
 
 /// The note of a file that changed while a command ran, in place of its diff.
-pub(crate) const NO_DIFF: &str = " (no diff: its content before or after the command is unknown)";
+const NO_DIFF: &str = " (no diff: its content before or after the command is unknown)";
 
 /// The change of a run at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +152,47 @@ impl CommandDiff {
     }
 }
 
+/// Reads the net change of each file, whoever changed it, for agents that judge the run. A file that changed while commands ran has a title
+/// that says so.
+pub(crate) fn net_diffs(
+    journal: &dyn RunLog,
+    workspace: &Path,
+    entries: &[Entry],
+    unreported: &[Original],
+) -> Result<Vec<NetDiff>, RuntimeError> {
+    let plan = UndoPlan::from_entries(entries, 0);
+    let histories = CommandHistory::from_entries(entries);
+    let has_history = |path: &str| histories.iter().any(|history| history.changes.path == path);
+    let ChangeDiffs { files, .. } = change_diffs(journal, workspace, &plan, unreported)?;
+    let own = files.into_iter().filter(|file| !has_history(&file.path));
+    let mut diffs: Vec<NetDiff> = own.map(NetDiff::of_file_tools).collect();
+    let workspace = Workspace::open(workspace).ok();
+    let reader = ContentReader { journal, workspace };
+    for history in histories {
+        diffs.push(reader.diff_of_history(history)?);
+    }
+    diffs.sort_by(|one, other| one.file.path.cmp(&other.file.path));
+    Ok(diffs)
+}
+
+/// The net change of a file over all changes, those while commands ran included.
+pub(crate) struct NetDiff {
+    pub(crate) file: FileDiff,
+    /// The commands that ran when the file changed.
+    pub(crate) during: Vec<String>,
+    pub(crate) by_file_tools: bool,
+}
+
+impl NetDiff {
+    fn of_file_tools(file: FileDiff) -> Self {
+        NetDiff {
+            file,
+            during: Vec::new(),
+            by_file_tools: true,
+        }
+    }
+}
+
 /// Reads contents from the journal or the workspace.
 struct ContentReader<'a> {
     journal: &'a dyn RunLog,
@@ -186,6 +229,35 @@ impl ContentReader<'_> {
             path: path.clone(),
             kind: Some(change_kind(original, expected)),
             diff,
+        })
+    }
+
+    /// Returns the net diff of a file that changed while commands ran, with a title.
+    fn diff_of_history(&self, history: CommandHistory) -> Result<NetDiff, RuntimeError> {
+        let RestorePath {
+            path,
+            original,
+            expected,
+            ..
+        } = &history.changes;
+        let mut title = format!("# {}: ", display_path(path));
+        if history.by_file_tools {
+            title.push_str("changed by file tools, and ");
+        }
+        title.push_str(&during_commands_title(&history.commands));
+        let mut file = self.net_diff(&history.changes)?;
+        if original == expected && *original != PathState::Unknown {
+            title.push_str("; now it is as before the run");
+            file.diff.clear();
+        } else {
+            title.push(':');
+        }
+        title.push('\n');
+        file.diff.splice(..0, title.into_bytes());
+        Ok(NetDiff {
+            file,
+            during: history.commands,
+            by_file_tools: history.by_file_tools,
         })
     }
 
@@ -313,7 +385,12 @@ fn reported_diffs(path: &str, changes: &[PathChange]) -> Vec<u8> {
     for change in changes {
         match &change.diff {
             Some(diff) => text.push_str(diff),
-            None => text.push_str("# (no diff: not text, or too long)\n"),
+            None => {
+                let kind = change_kind(&change.before, &change.after);
+                text.push_str(&format!(
+                    "# {kind} (no diff: unknown content, no text, or too long)\n"
+                ));
+            }
         }
         if !text.ends_with('\n') {
             text.push('\n');

@@ -213,22 +213,22 @@ impl OutputSelection {
 
     fn select(&self, text: &str) -> Result<SelectedPart, String> {
         let numbered = NumberedText::new(text);
-        let total_lines = text.lines().count();
+        let lines = match text.lines().count() {
+            1 => "1 line".to_owned(),
+            count => format!("{count} lines"),
+        };
         match self {
             OutputSelection::Characters { offset, length } => {
                 let part: String = text.chars().skip(*offset).take(*length).collect();
                 let (read, total) = (offset + part.chars().count(), text.chars().count());
                 let first_line = match part.is_empty() {
                     true => {
-                        format!("No characters from {offset}; the output has {total} ({total_lines} lines)")
+                        format!("No characters from {offset}; the output has {total} ({lines})")
                     }
                     false if *offset == 0 && read == total => {
-                        format!("The whole output: {total} characters, {total_lines} lines")
+                        format!("The whole output: {total} characters, {lines}")
                     }
-                    false => format!(
-                        "Characters {offset}-{} of {total} ({total_lines} lines)",
-                        read - 1
-                    ),
+                    false => format!("Characters {offset}-{} of {total} ({lines})", read - 1),
                 };
                 Ok(SelectedPart::new(first_line, part).continued("offset", (read < total).then_some(read)))
             }

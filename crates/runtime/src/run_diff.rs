@@ -4,13 +4,12 @@ use std::path::Path;
 
 use dirigent_core::id::RunId;
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::run::{RunInput, during_command_title};
+use dirigent_core::run::RunInput;
 use dirigent_core::run_diff::{DiffedFile, ReflectorDiff};
-use dirigent_core::tool::display_path;
 use dirigent_core::undo::UndoPlan;
 use dirigent_core::view::RunView;
 
-use crate::change_diffs::{ChangeDiffs, CommandDiff, FileDiff, NO_DIFF, change_diffs, diff_bytes};
+use crate::change_diffs::{FileDiff, NetDiff, net_diffs};
 use crate::error::RuntimeError;
 use crate::journal_reader::read_entries;
 use crate::run_log::RunLog;
@@ -19,26 +18,24 @@ use crate::run_log::RunLog;
 pub(crate) fn read_diff(journal: &dyn RunLog, run: RunId) -> ReflectorDiff {
     let read = read_entries(journal, run).map_err(RuntimeError::from);
     match read.and_then(|entries| diffs_of_entries(journal, run, &entries)) {
-        Ok(ChangeDiffs { files, commands }) => {
-            let of_tools = files.into_iter().map(|FileDiff { path, kind, diff }| {
-                DiffedFile::new(path, kind, String::from_utf8_lossy(&diff).into_owned())
-            });
-            let of_commands = commands.into_iter().flat_map(files_of_command);
-            ReflectorDiff::bounded(of_tools.chain(of_commands).collect())
-        }
+        Ok(diffs) => ReflectorDiff::bounded(diffs.into_iter().map(diffed_file).collect()),
         Err(error) => ReflectorDiff::unreadable(error.to_string()),
     }
 }
 
-fn files_of_command(command: CommandDiff) -> impl Iterator<Item = DiffedFile> {
-    let title = during_command_title(&command.command);
-    command.files.into_iter().map(move |file| {
-        let shown = match &file.diff {
-            Some(diff) => String::from_utf8_lossy(diff).into_owned(),
-            None => format!("# {} {}{NO_DIFF}", file.kind, display_path(&file.path)),
-        };
-        DiffedFile::new(file.path, Some(file.kind), format!("# {title}:\n{shown}")).during(&command.command)
-    })
+fn diffed_file(net: NetDiff) -> DiffedFile {
+    let FileDiff { path, kind, diff } = net.file;
+    DiffedFile::new(path, kind, String::from_utf8_lossy(&diff).into_owned())
+        .during(net.during, net.by_file_tools)
+}
+
+/// Joins the diffs into one text.
+fn whole(diffs: &[NetDiff]) -> String {
+    let bytes: Vec<u8> = diffs
+        .iter()
+        .flat_map(|net| net.file.diff.iter().copied())
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Reads the whole diff that the reflector of an iteration received in shortened form; `None` if it received none. If the workspace no
@@ -53,18 +50,15 @@ pub(crate) fn diff_of_iteration(
         return Ok(None);
     };
     entries.retain(|entry| entry.seq <= last);
-    let ChangeDiffs { files, commands } = diffs_of_entries(journal, run, &entries)?;
-    let bytes = diff_bytes(&files, &commands);
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    Ok(Some(whole(&diffs_of_entries(journal, run, &entries)?)))
 }
 
 /// Reads the whole net diff of a run until now, or says that there is none.
 pub(crate) fn diff_until_now(journal: &dyn RunLog, run: RunId) -> Result<String, RuntimeError> {
-    let ChangeDiffs { files, commands } = diffs_of_entries(journal, run, &read_entries(journal, run)?)?;
-    let bytes = diff_bytes(&files, &commands);
-    Ok(match bytes.is_empty() {
+    let diffs = diffs_of_entries(journal, run, &read_entries(journal, run)?)?;
+    Ok(match diffs.is_empty() {
         true => "The run has changed no files so far.".to_owned(),
-        false => String::from_utf8_lossy(&bytes).into_owned(),
+        false => whole(&diffs),
     })
 }
 
@@ -93,10 +87,10 @@ fn diffs_of_entries(
     journal: &dyn RunLog,
     run: RunId,
     entries: &[Entry],
-) -> Result<ChangeDiffs, RuntimeError> {
+) -> Result<Vec<NetDiff>, RuntimeError> {
     let plan = UndoPlan::from_entries(entries, 0);
     let mut unreported = journal.originals(run)?;
     unreported.retain(|original| plan.is_unreported(original.effect, &original.path, &original.version));
     let workspace = journal.run(run)?.workspace;
-    change_diffs(journal, Path::new(&workspace), &plan, &unreported)
+    net_diffs(journal, Path::new(&workspace), entries, &unreported)
 }

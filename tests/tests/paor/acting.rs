@@ -55,13 +55,13 @@ async fn paor_4_a_failed_baseline_does_not_stop_its_dependents() {
     let run = dirigent.start(stage.goal("Change a.txt")).await.unwrap();
     let report = achieved_report(&run).await;
 
-    let findings = &model.agent_asked("editor")[0].json_lines("FINDINGS")[0];
+    let findings = &model.agent_asked("editor")[0].observations("FINDINGS")[0];
     assert_eq!(
         (&findings["status"], &findings["may_fail"]),
         (&json!("failed"), &json!(true))
     );
     assert_eq!(report.remaining, Vec::<String>::new());
-    let judged = &model.reflector_asked()[0].json_lines("OBSERVATIONS")[0];
+    let judged = &model.reflector_asked()[0].observations("OBSERVATIONS")[0];
     assert_eq!(
         (&judged["status"], &judged["may_fail"]),
         (&json!("failed"), &json!(true))

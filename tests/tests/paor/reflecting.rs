@@ -59,7 +59,7 @@ async fn paor_6_paor_10_a_reflector_sees_the_diff_and_confirms_by_calls_of_all_a
     for part in ["-one\n+two", "new file mode 100644", "+++ b/new.txt", "+hello"] {
         assert!(diff.contains(part), "{diff}");
     }
-    let observed = asked[0].json_lines("OBSERVATIONS");
+    let observed = asked[0].observations("OBSERVATIONS");
     let ran = &observed[0]["calls"][2];
     assert_eq!(
         (&ran["handle"], &ran["success"], &ran["output"]),
@@ -99,6 +99,46 @@ async fn paor_6_paor_10_a_reflector_sees_the_diff_and_confirms_by_calls_of_all_a
         .unwrap();
     let replayed = replayed.outcome().await.unwrap();
     assert_eq!(replayed.confirmed_by, report.confirmed_by);
+}
+
+#[tokio::test]
+async fn paor_6_the_diff_has_one_net_change_for_a_file_that_tools_and_commands_changed() {
+    let stage = Stage::new().file("a.txt", "one\n");
+    let edit = json!({"operation": "edit", "path": "a.txt", "old": "one", "new": "two"});
+    let append = "echo three >> a.txt; echo draft > draft.txt";
+    let delete = json!({"operation": "delete", "path": "draft.txt"});
+    let model = Scripted::new()
+        .lead([
+            call("file_operations", edit),
+            call("execute_command", command(append)),
+            call("file_operations", delete),
+            says("Done."),
+        ])
+        .reflector([last_call("submit_reflection", judgement(json!([])))]);
+    let dirigent = stage.builder(model.clone()).build().await.unwrap();
+    let run = dirigent.start(stage.goal("Edit a.txt")).await.unwrap();
+    achieved_report(&run).await;
+
+    let asked = model.reflector_asked();
+    let title = format!("changed while `sh -c '{append}'` ran, by this command or something else");
+    let diff = asked[0].section("DIFF").unwrap();
+    assert!(
+        diff.starts_with(&format!(
+            "# a.txt: changed by file tools, and {title}:\ndiff --git"
+        )),
+        "{diff}"
+    );
+    assert!(
+        diff.ends_with(&format!(
+            "@@ -1 +1,2 @@\n-one\n+two\n+three\n# draft.txt: changed by file tools, and {title}; now it is as before the run"
+        )),
+        "{diff}"
+    );
+    let changed = asked[0].section("CHANGED_FILES").unwrap();
+    assert_eq!(
+        changed,
+        format!("- a.txt (also {title})\n- draft.txt (also {title})")
+    );
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ impl Beside {
     /// Checks the misbehaving agent's observation in the reflector's request.
     #[track_caller]
     fn assert_observed(&self, status: &str, text: &str) {
-        let observed = self.model.reflector_asked()[0].json_lines("OBSERVATIONS");
+        let observed = self.model.reflector_asked()[0].observations("OBSERVATIONS");
         let wild = observed.iter().find(|line| line["subtask"] == "wild").unwrap();
         assert_eq!(wild["status"], status);
         assert!(wild.to_string().contains(text), "{wild}");

@@ -19,7 +19,7 @@ impl Policy {
     /// };
     /// assert_eq!(
     ///     policy.restrictions("execute_command").as_deref(),
-    ///     Some("The user's rules deny command `rm *`, and require approval for all other calls.")
+    ///     Some("This run's rules deny command `rm *`, and require approval for all other calls.")
     /// );
     /// assert_eq!(policy.restrictions("search"), None);
     /// ```
@@ -28,14 +28,14 @@ impl Policy {
         let asked = self.calls(tool, Ruling::Ask);
         let text = match (denied, asked) {
             (None, None) => return None,
-            (Some(denied), None) => format!("The user's rules deny {denied}."),
-            (None, Some(asked)) => format!("The user's rules require approval for {asked}."),
+            (Some(denied), None) => format!("This run's rules deny {denied}."),
+            (None, Some(asked)) => format!("This run's rules require approval for {asked}."),
             (Some(denied), Some(asked)) => {
-                format!("The user's rules deny {denied}, and require approval for {asked}.")
+                format!("This run's rules deny {denied}, and require approval for {asked}.")
             }
         };
         Some(if text.len() > MAX_BYTES {
-            "The user's rules deny some calls, or require approval for them.".to_owned()
+            "This run's rules deny some calls, or require approval for them.".to_owned()
         } else {
             text
         })

@@ -7,6 +7,7 @@
 //! a heading cannot start another heading.
 
 mod handle;
+mod observation_text;
 mod observations;
 mod parameters;
 mod project;
@@ -26,6 +27,7 @@ use serde::Serialize;
 use crate::tags::escape_tags;
 
 pub use handle::{OutputHandle, ParseHandleError};
+pub use observation_text::parse_observations;
 pub(crate) use observations::earlier_observations;
 pub use observations::{observation_line, whole_observations, whole_report};
 pub(crate) use project::split_environment;
@@ -81,6 +83,7 @@ fn templates() -> Environment<'static> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_formatter(write_escaped);
     environment.add_filter("tojson", json_text);
+    environment.add_filter("observation", observation_filter);
     for (name, source) in [
         template!("call_in_prose"),
         template!("calls"),
@@ -131,6 +134,18 @@ fn json_text(value: Value) -> Result<String, minijinja::Error> {
         )
         .with_source(error)
     })
+}
+
+/// Formats an observation as [`parse_observations`] reads it.
+fn observation_filter(value: Value) -> Result<String, minijinja::Error> {
+    let value = serde_json::to_value(&value).map_err(|error| {
+        minijinja::Error::new(
+            ErrorKind::BadSerialization,
+            "the observation cannot be converted to JSON",
+        )
+        .with_source(error)
+    })?;
+    Ok(observation_text::observation_text(value))
 }
 
 /// Writes a template value with all section tags escaped.

@@ -14,7 +14,7 @@ use crate::limits::RunLimits;
 use crate::observation::{Observation, SubTaskResult};
 use crate::plan::{Plan, SubTask};
 use crate::reflection::{Reflection, ReflectionVerdict};
-use crate::run::during_command_title;
+use crate::run::during_commands_title;
 use crate::run_diff::ReflectorDiff;
 use crate::setup::RunSetup;
 use crate::spec::{AskedService, GoalFile};
@@ -246,6 +246,10 @@ fn asked_service(service: &AskedService, tools: &[ToolSpec]) -> Value {
         let tool = tools.iter().find(|tool| tool.name == *name)?;
         // A service writes what it likes, also texts of many lines.
         let line = tool.description.split(['\n', '。']).next().unwrap_or_default();
+        // The line stands below the service's name.
+        let line = line
+            .strip_prefix(&format!("[MCP service {}] ", service.name))
+            .unwrap_or(line);
         let summary = shorten(first_sentence(line), MAX_SUMMARY, None);
         Some(json!({"name": name, "summary": format!("{}.", one_line(&summary))}))
     };
@@ -328,14 +332,25 @@ pub fn reflect_request(
     )
 }
 
-/// The changed files: those of file tools, then those that changed while commands ran, marked as such.
+/// The changed files: those of file tools, then those that changed only while commands ran. Those that changed while commands ran are
+/// marked as such.
 fn changed_lines(changed: &[&str], diff: Option<&ReflectorDiff>) -> Vec<String> {
-    let files = diff.into_iter().flat_map(|diff| &diff.files);
-    let during = files.filter_map(|file| {
-        let title = during_command_title(file.during.as_deref()?);
-        Some(one_line(&format!("{} ({title})", file.path)))
+    let files = || diff.into_iter().flat_map(|diff| &diff.files);
+    let marked = |path: &str| files().find(|file| file.path == path && !file.during.is_empty());
+    let own = changed.iter().filter_map(|path| match marked(path) {
+        Some(file) if file.by_file_tools => {
+            let title = during_commands_title(&file.during);
+            Some(one_line(&format!("{path} (also {title})")))
+        }
+        Some(_) => None,
+        None => Some(one_line(path)),
     });
-    changed.iter().map(|path| one_line(path)).chain(during).collect()
+    let others = files().filter(|file| !file.during.is_empty() && !changed.contains(&file.path.as_str()));
+    let others = others.map(|file| {
+        let title = during_commands_title(&file.during);
+        one_line(&format!("{} ({title})", file.path))
+    });
+    own.chain(others).collect()
 }
 
 /// Formats a sub-task of the plan without the parameters of the calls that were observed: the observations contain

@@ -14,6 +14,8 @@ use crate::undo::DuringCommand;
 
 /// Maximum length of a command in a title, in characters.
 const MAX_COMMAND: usize = 120;
+/// Maximum number of commands in a title.
+const MAX_COMMANDS: usize = 3;
 
 /// A file whose content changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -145,8 +147,27 @@ impl CommandChanges {
 /// Returns the title for the changes while a command ran, in words for users: "changed while `cargo test` ran, by this
 /// command or something else".
 pub fn during_command_title(command: &str) -> String {
-    let command = single_line(command, MAX_COMMAND);
-    format!("changed while `{command}` ran, by this command or something else")
+    during_commands_title(&[command.to_owned()])
+}
+
+/// Like [`during_command_title`], for changes while several commands ran. Names the first commands only.
+pub fn during_commands_title(commands: &[String]) -> String {
+    let named = commands.iter().take(MAX_COMMANDS);
+    let named: Vec<String> = named
+        .map(|command| format!("`{}`", single_line(command, MAX_COMMAND)))
+        .collect();
+    let more = match commands.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let which = match commands.len() {
+        1 => "this command",
+        _ => "these commands",
+    };
+    format!(
+        "changed while {}{more} ran, by {which} or something else",
+        named.join(", ")
+    )
 }
 
 impl FileChangeKind {

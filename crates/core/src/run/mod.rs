@@ -24,7 +24,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use changes::command_changes;
-pub use changes::{ChangedFile, CommandChanges, FileChangeKind, during_command_title};
+pub use changes::{ChangedFile, CommandChanges, FileChangeKind, during_command_title, during_commands_title};
 pub use iteration::{ActiveSubTask, Iteration};
 pub use machine::Run;
 pub use report::{GuidanceStatus, IterationReport, Report, WaitingCall};

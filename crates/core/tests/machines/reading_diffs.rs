@@ -89,7 +89,7 @@ fn paor_10_the_reflector_sees_what_changed_while_a_command_ran() {
     let commands = give(&mut run, 10, ended("run.2", result));
     assert_eq!(commands.last().unwrap(), "read diff run.3");
 
-    let changed = file("src/b.rs", 1).during("sed -i s/a/b/ src/b.rs");
+    let changed = file("src/b.rs", 1).during(vec!["sed -i s/a/b/ src/b.rs".to_owned()], false);
     give(
         &mut run,
         20,

@@ -75,7 +75,7 @@ fn paor_6_an_invalid_or_disallowed_call_is_recorded_with_the_reason() {
         (
             &recorded[2],
             "look",
-            "the user's policy denies `look` with path `/etc/*`",
+            "this run's rules deny `look` with path `/etc/*`",
         ),
     ] {
         assert_eq!(

@@ -134,6 +134,21 @@ fn lead_3_an_answer_after_a_continue_verdict_is_judged_even_without_new_changes(
 }
 
 #[test]
+fn lead_3_an_answer_after_a_judged_plan_that_only_looked_is_not_judged_again() {
+    let look = json!({"id": "look", "title": "L", "agent": "implement", "task": "t"});
+    let (mut run, _) = acting(spec(), &json!({"summary": "s", "subtasks": [look]}));
+    give(&mut run, 10, agent_ended("run.2", answered("It is in a.rs.", 0)));
+    assert_eq!(run.phase(), Phase::Reflecting);
+    give(
+        &mut run,
+        20,
+        reflected("run.3", "continue", "Say it to the user."),
+    );
+    give(&mut run, 30, agent_ended("run.4", answered("In a.rs.", 0)));
+    assert_eq!(run.end(), Some(&EndReason::GoalAchieved));
+}
+
+#[test]
 fn lead_3_an_answer_after_the_users_decision_is_judged_even_if_nothing_more_changed() {
     let (mut run, _) = running(spec());
     give(&mut run, 10, agent_ended("run.1", edited(0)));

@@ -60,8 +60,8 @@ fn flow_2_a_file_declares_parameters_and_restrictions() {
     assert_eq!(
         rules,
         [
-            "the user's policy asks before `execute_command` with command `rm *`",
-            "the user's policy denies `git`"
+            "this run's rules ask before `execute_command` with command `rm *`",
+            "this run's rules deny `git`"
         ]
     );
     assert_eq!(goal_text(&workflow, "eve tone=DRY"), "Greet eve 2 times, dry.");

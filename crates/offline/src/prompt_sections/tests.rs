@@ -49,6 +49,9 @@ fn observation(subtask: &str, finding: SubTaskResult) -> Observation {
     }
 }
 
+/// A text that looks like the lines of a section.
+const FINDINGS: &str = "`a` is\n</OBSERVATIONS> used.\n| \n\nfindings:\n{}\n";
+
 /// One observation of each kind.
 fn observations() -> Vec<Observation> {
     let calls = |calls| SubTaskResult::Calls { calls };
@@ -81,7 +84,7 @@ fn observations() -> Vec<Observation> {
         work: work.clone(),
     };
     vec![
-        observation("explore", agent(Ok("`a` is </OBSERVATIONS> used.".to_owned()))),
+        observation("explore", agent(Ok(FINDINGS.to_owned()))),
         observation("verify", agent(Err(AgentFailure::TurnLimit { max_turns: 10 }))),
         observation("edit-1", SubTaskResult::Skipped { because: None }),
         observation(
@@ -96,6 +99,11 @@ fn observations() -> Vec<Observation> {
             "check",
             calls(vec![
                 observed_call("run.4", json!({}), ToolResult::success(json!({"exit_code": 0}))),
+                observed_call(
+                    "run.6",
+                    json!({"content": "{\n}\n", "of": {"two": "a\r\nb"}, "a list": ["x\ny"]}),
+                    ToolResult::success(json!("run.4 output:\n| a\n</FINDINGS>\n")),
+                ),
                 observed_call(
                     "run.5",
                     json!({"command": "x".repeat(20_000)}),

@@ -3,7 +3,6 @@
 //! Models write `\n`; a file may have `\r\n`. The search ignores this difference, and the replacement gets the line ending of the lines
 //! that it replaces.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use dirigent_core::tags::unescape_tags;
@@ -223,7 +222,7 @@ fn hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.trim().lines().map(str::trim).collect();
     let lines: Vec<&str> = text.lines().take(MAX_COMPARED_LINES).collect();
     let mut budget = MAX_COMPARED_PRODUCT;
-    let mut hint = String::from(": read the file again and copy the text exactly");
+    let hint = String::from(": read the file again and copy the text exactly");
     let Some(first) = wanted.first() else {
         return hint;
     };
@@ -251,13 +250,12 @@ fn hint(text: &str, old: &str) -> String {
         })
         .filter(|(score, ..)| *score > 0.5)
         .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
-    if let Some((_, index, line)) = nearest {
-        let _ = write!(
-            hint,
-            "; the most similar line is line {}: `{}`",
+    match nearest {
+        Some((_, index, line)) => format!(
+            "; the most similar line is line {}: `{}`. If you mean it, copy it exactly",
             index + 1,
             line.trim()
-        );
+        ),
+        None => hint,
     }
-    hint
 }

@@ -102,7 +102,7 @@ fn approve_1_the_policy_applies_to_every_agent_and_names_its_rule() {
     assert_eq!(
         results(&agent),
         [
-            json!({"success": false, "code": "denied_by_rule", "error": "the user's policy denies `look` with path `/etc/*`"})
+            json!({"success": false, "code": "denied_by_rule", "error": "this run's rules deny `look` with path `/etc/*`"})
         ]
     );
 }
@@ -160,7 +160,7 @@ fn approve_2_edited_parameters_that_the_policy_denies_leave_the_call_pending() {
     let denied = decided(&agent, edit(json!({"path": ".git/config"})));
     assert_eq!(
         not_taken(&mut agent, 20, denied),
-        "the user's policy denies `change` with path `.git/*`"
+        "this run's rules deny `change` with path `.git/*`"
     );
     assert!(agent.approval().is_some());
 }

@@ -129,7 +129,7 @@ fn approve_1_denied_calls_of_a_plan_fail_and_other_sub_tasks_continue() {
     let observed = serde_json::to_value(&run.iterations()[0].observations).unwrap();
     assert_eq!(
         observed[0]["finding"]["calls"][0]["result"]["error"],
-        "the user's policy denies `change`"
+        "this run's rules deny `change`"
     );
     assert_eq!(observed[2]["finding"]["calls"].as_array().unwrap().len(), 2);
 }

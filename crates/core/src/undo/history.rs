@@ -1,0 +1,94 @@
+//! The changes of files that changed while commands ran, together with those of file tools (PAOR-10).
+
+use std::collections::BTreeMap;
+
+use super::calls::Calls;
+use super::{DuringCommand, PathChange, RestorePath, attribution, is_exit};
+use crate::journal::Entry;
+use crate::tool::StateChange;
+
+/// All changes of a file that changed while commands ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandHistory {
+    /// The changes in journal order, with those of file tools, and the states before the first and after the last one.
+    pub changes: RestorePath,
+    /// The commands during which the file changed, in journal order, each once.
+    pub commands: Vec<String>,
+    /// True if file tools changed the file, too.
+    pub by_file_tools: bool,
+}
+
+impl CommandHistory {
+    /// Collects the files that changed while commands ran, ordered by path. `entries` must contain all entries of the run.
+    pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<CommandHistory> {
+        let calls = Calls::from_entries(entries);
+        let during_commands = calls.during_commands(0);
+        let mut ended = during_commands.iter().peekable();
+        let mut files: BTreeMap<&str, Changes> = BTreeMap::new();
+        for (effect, change) in calls.changes(0) {
+            let during = ended.next_if(|during| during.call == effect && is_exit(change));
+            let Some(DuringCommand { command, changes, .. }) = during else {
+                for (path, change) in changes_of(change) {
+                    files.entry(path).or_default().add(change, None);
+                }
+                continue;
+            };
+            for (path, change) in changes.iter().flat_map(changes_of) {
+                files.entry(path).or_default().add(change, Some(command));
+            }
+        }
+        files
+            .into_iter()
+            .filter_map(|(path, changes)| changes.into_history(path))
+            .collect()
+    }
+}
+
+/// The changes of one path.
+#[derive(Default)]
+struct Changes<'a> {
+    changes: Vec<PathChange>,
+    commands: Vec<&'a str>,
+    by_file_tools: bool,
+}
+
+impl<'a> Changes<'a> {
+    fn add(&mut self, change: PathChange, command: Option<&'a str>) {
+        self.changes.push(change);
+        match command {
+            Some(command) if !self.commands.contains(&command) => self.commands.push(command),
+            Some(_) => {}
+            None => self.by_file_tools = true,
+        }
+    }
+
+    /// Returns `None` if the file never changed while a command ran.
+    fn into_history(self, path: &str) -> Option<CommandHistory> {
+        if self.commands.is_empty() {
+            return None;
+        }
+        let follow_each_other = |[one, next]: &[PathChange; 2]| one.after == next.before;
+        Some(CommandHistory {
+            changes: RestorePath {
+                path: path.to_owned(),
+                expected: self.changes.last()?.after.clone(),
+                original: self.changes.first()?.before.clone(),
+                changed_by_others: !self.changes.array_windows().all(follow_each_other),
+                changes: self.changes,
+            },
+            commands: self.commands.into_iter().map(str::to_owned).collect(),
+            by_file_tools: self.by_file_tools,
+        })
+    }
+}
+
+/// Returns the paths that a change concerns, each with its change.
+fn changes_of(change: &StateChange) -> impl Iterator<Item = (&str, PathChange)> {
+    let diff = change.diff().map(str::to_owned);
+    attribution::states(change)
+        .into_iter()
+        .map(move |(path, before, after)| {
+            let diff = diff.clone();
+            (path, PathChange { before, after, diff })
+        })
+}
