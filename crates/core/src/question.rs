@@ -40,7 +40,7 @@ pub struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    /// A new question of an agent, which expires as an approval does.
+    /// Creates a question of an agent. It expires after the same time as an approval.
     pub(crate) fn of_agent(
         effect: EffectId,
         agent: String,
@@ -114,7 +114,7 @@ pub enum SelectionError {
     },
 }
 
-/// Returns the open question with this id, whatever its attempt; without an id, the only one.
+/// Returns the open question with this id, whatever its attempt. Without an id, returns the only open question.
 ///
 /// # Errors
 /// [`SelectionError`] if no question is open, none has the id, or several are open and no id is given.

@@ -32,8 +32,8 @@ pub struct RunSetup {
     /// The rules that allow, ask about or deny calls.
     #[serde(default, skip_serializing_if = "Policy::is_empty")]
     pub policy: Policy,
-    /// The number of rules at the end of `policy` that allow calls because the user always allows them. All earlier
-    /// rules come from the configuration or the program.
+    /// The number of rules at the end of `policy` that the user added to always allow calls. All earlier rules come from the configuration
+    /// or the program.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub approval_rules: usize,
 }

@@ -77,12 +77,12 @@ pub struct AskedService {
 /// The workflow of a run, and how it restricts the run. `setup` contains the restricted tools and rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedWorkflow {
-    /// The name by which the user invoked it.
+    /// The name by which the user invoked the workflow.
     pub name: String,
     /// The only tools that the run may have; `None` for no restriction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Rules that ask or deny, in addition to the user's.
+    /// Rules that ask or deny, in addition to the user's rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
     /// The only sub-agent of the run, which works towards the goal while the lead delegates or plans; `None` for no restriction.
@@ -167,9 +167,9 @@ impl RunSpec {
         deepest.unwrap_or(&agent.system_prompt)
     }
 
-    /// Returns the text that an agent with this role receives before its task: the project, and for a sub-agent the
-    /// run's goal (LEAD-4). Empty, or ends with a line break. Takes up a quarter of the model's context window at most.
-    /// Empty for the reflector, which judges by its request alone, so that no file of the project influences it.
+    /// Returns the text that an agent with this role receives before its task: the project, and for a sub-agent the run's goal (LEAD-4).
+    /// Empty, or ends with a line break. Takes up at most a quarter of the model's context window. Empty for the reflector, which judges by
+    /// its request alone, so that no file of the project influences it.
     pub(crate) fn preamble(&self, role: &AgentRole, agent: &AgentSpec) -> Arc<str> {
         let Some(project) = &self.project else {
             return "".into();

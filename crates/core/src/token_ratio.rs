@@ -39,8 +39,8 @@ impl TokenRatio {
     /// code.
     pub const CAUTIOUS: TokenRatio = TokenRatio { per_thousand: 1_250 };
 
-    /// Computes the ratio of a provider's count to the estimate for the same text, rounded up. The estimate of another request may be rounded
-    /// less, so the ratio is the one for an estimate without its rounding.
+    /// Computes the ratio of a provider's count to the estimate for the same text, rounded up. Assumes that the estimate was rounded up as
+    /// far as possible, because the estimate of another request may be rounded less.
     pub fn from_counts(counted: u64, estimated: u64) -> Self {
         let unrounded = estimated.saturating_sub(ROUNDING.min(estimated / 8)).max(1);
         let per_thousand = counted.saturating_mul(1_000).div_ceil(unrounded);

@@ -46,7 +46,8 @@ pub(super) fn find(words: &Words<'_>, choices: &[String]) -> Option<Choice> {
     }
 }
 
-/// The number of the only choice whose text, or whose first clause, is the whole message apart from fillers.
+/// The number of the only choice whose text or first clause is the whole message apart from fillers; `None` if no choice matches, or
+/// several do.
 pub(super) fn by_text(words: &Words<'_>, choices: &[String]) -> Option<usize> {
     let source = words.source();
     if let Some(exact) = choices.iter().position(|choice| choice.trim() == source) {

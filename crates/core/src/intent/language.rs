@@ -128,7 +128,7 @@ pub(super) struct Language {
     pub(super) hedges: Phrases,
     /// Words without influence on a decision or a choice ("thanks", "this one").
     pub(super) fillers: Phrases,
-    /// Words that introduce the reason of a rejection ("no, because …").
+    /// Words that introduce the reason for a rejection ("no, because …").
     pub(super) reasons: Phrases,
     /// Phrases that introduce changed parameters ("change it to …").
     pub(super) edits: Phrases,

@@ -12,9 +12,9 @@
 //!
 //! Negated and quoted wording does not count. Quotations, code, and lines that begin with `>` are quoted.
 //!
-//! By design, these are not intents: "remember to …" and 记得关闭文件 (a task for the model, not a fact about the user), "note that …" and
-//! "keep in mind that …" (hints for a task), a request to remember something after other sentences (the task in them would be lost), "do
-//! you remember the film" and 我们看的电影 (not facts that the user told).
+//! By design, these are not intents: "remember to …" and 记得关闭文件 (a task for the model, not a fact about the user), "note that …" and "keep
+//! in mind that …" (hints for a task), a request to remember something after other sentences (the task in them would be lost), "do you
+//! remember the film" and 我们看的电影 (not facts that the user stated).
 //!
 //! The result is journaled. JSON: `{"intent": {"kind": "memory", "action": "remember", "fact": "…"},
 //! "reason": {"rule": "remember", "words": ["remember that"]}}`, and a second intent, with the same fields, in `"also"`.
@@ -50,8 +50,8 @@ pub struct IntentContext<'a> {
     pub pending: &'a [PendingRequest],
     /// True if the message before this one saved a fact, so that "forget that" deletes it again.
     pub has_just_remembered: bool,
-    /// True if an earlier message saved a fact that was not deleted since. Then "forget that" deletes it as well, but not "undo that" or "never
-    /// mind", which may be about other things by then.
+    /// True if an earlier message saved a fact that was not deleted since. Then "forget that" deletes this fact, but "undo that" and "never
+    /// mind" do not, because they may be about something else by then.
     pub has_kept_fact: bool,
 }
 
@@ -257,7 +257,7 @@ pub enum HitlIntent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Change the call's parameters. The words are not the parameters: the changed call is shown before it runs (APPROVE-3).
+    /// Change the call's parameters. `words` are not the new parameters themselves; the changed call is shown before it runs (APPROVE-3).
     Edit {
         /// The call.
         effect: EffectId,
@@ -339,7 +339,7 @@ pub enum IntentRule {
     Hedged,
     /// Unclear: decision words or choices together with other words.
     MixedWords,
-    /// Unclear: a number without a choice.
+    /// Unclear: a number for which there is no choice.
     NoSuchChoice,
     /// Unclear: more than one choice is mentioned.
     SeveralChoices,

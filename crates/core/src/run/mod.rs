@@ -94,7 +94,7 @@ pub enum RunInput {
         /// Whether the call waits for a decision or an answer; always a decision in journals of earlier versions.
         #[serde(default, skip_serializing_if = "UserRequestKind::is_default")]
         request: UserRequestKind,
-        /// The number of the patterns of [`RunInput::CallsAllowed`] that the agent knew.
+        /// The number of [`RunInput::CallsAllowed`] patterns that the agent knew.
         #[serde(default, skip_serializing_if = "is_zero")]
         allowed: u32,
     },

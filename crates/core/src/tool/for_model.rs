@@ -38,7 +38,7 @@ pub struct ModelToolResult {
     /// The output. A failed call may have output as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// The changes that the call made, one text per change, except the exit of a command, which the rest of the result states.
+    /// The changes that the call made, one text per change. Omits the exit of a command, which the rest of the result states.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// A note that the user changed the call's parameters.

@@ -1,5 +1,6 @@
-//! Reflections with confirmations (PAOR-10). The outputs of the confirming calls are in the journal, not in this machine. So the submission
-//! runs as a call that checks them: its result is the complete list of confirmations, or the problems with them.
+//! Reflections with confirmations (PAOR-10). The outputs of the confirming calls are in the journal, not in this machine. Therefore the
+//! submission runs like a tool call that checks the confirmations. Its result is the complete list of confirmations, or the problems with
+//! them.
 
 use std::collections::VecDeque;
 
