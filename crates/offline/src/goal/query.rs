@@ -102,7 +102,7 @@ pub(super) fn count(mut phrase: Phrase<'_>) -> Option<Goal> {
     Some(Goal::Count { target, scope })
 }
 
-/// Consumes what to count, such as "files", "usages of X", "lines with TODO" or "lines of Rust code".
+/// Consumes the words for what to count, such as "files", "usages of X", "lines with TODO" or "lines of Rust code".
 fn counted(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<CountTarget> {
     if phrase.eat(&["files"]) {
         return Some(CountTarget::Files);
