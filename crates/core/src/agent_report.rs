@@ -200,7 +200,7 @@ pub struct CallSummary {
     /// The shortened output, for the reflector; `null` if there is none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub output: Value,
-    /// True if a diff of the files shows all that the call did and returned.
+    /// True if a diff of the files shows everything that the call did and returned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown_by_diff: bool,
     /// The agent that a `delegate` call started; `None` for any other call (PAOR-5).

@@ -75,7 +75,7 @@ impl RunSetup {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// Returns the tools offered to an agent of this setup: its own tools, and those of its loop.
+    /// Returns the tools offered to an agent of this setup: the tools of its spec, and the tools of the agent loop.
     pub fn offered_tools(&self, agent: &AgentSpec) -> Vec<ToolSpec> {
         let delegate = delegate_of(agent, self, DelegationDepth::BelowMax);
         let offered = OfferedTools::new(agent, self, delegate);

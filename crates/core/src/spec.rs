@@ -44,7 +44,7 @@ pub struct RunSpec {
     /// The description of the project for the agents (LEAD-4); `None` if nothing was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<SharedProject>,
-    /// The requests that found out how models call tools before the run started (CALL-4). They count towards the run's usage.
+    /// The requests that were sent before the run started, to find out how models call tools (CALL-4). They count towards the run's usage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ModelProbe>,
     /// Whether the run reads its net diff for the reflector (PAOR-6). False in journals of earlier versions, which have no `DiffRead` entries.
@@ -66,7 +66,7 @@ pub struct AskedService {
     /// The purpose of the service; empty if it is unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The names of the tools that the goal asks for, which are among those of the run.
+    /// The names of the tools that the goal asks for. All of them are tools of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// Why the service cannot be used now; `None` if it can.

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// and save nothing.
 const MIN_SAVED: usize = 200;
 
-/// Returns the first sentence of a description without its full stop, as lists of tools show it.
+/// Returns the first sentence of a description without its full stop, as shown in lists of tools.
 pub fn first_sentence(text: &str) -> &str {
     text.split_once(". ")
         .map_or(text, |(first, _)| first)

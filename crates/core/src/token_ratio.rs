@@ -11,7 +11,7 @@ pub fn estimated_tokens(text: &str) -> u64 {
     u64::try_from(ascii.div_ceil(4) + others).unwrap_or(u64::MAX)
 }
 
-/// The estimated tokens by which the estimate of a request can be too high because the estimates of its parts are rounded up separately.
+/// The number of tokens by which the estimate of a request can be too high, because its parts are rounded up separately.
 const ROUNDING: u64 = 8;
 
 /// The number of tokens that a provider counts per estimated token, between 0.5 and 4.

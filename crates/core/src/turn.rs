@@ -102,7 +102,8 @@ pub struct EarlierTurns {
     pub history: History,
 }
 
-/// The messages of a conversation without the system prompt, as its lead left them. Every call in it has a result. Clones share the messages.
+/// The messages of a conversation without the system prompt, as its lead left them. Every call in them has a result. Clones share the
+/// messages.
 ///
 /// JSON: an array of the parts that the turns have added. The journal stores each part once ([`SharedText`]).
 #[derive(Clone)]

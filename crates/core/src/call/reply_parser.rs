@@ -310,7 +310,7 @@ struct Calls {
     placeholders: Vec<Range<usize>>,
     /// The number of calls in `spans` that call markup surrounds.
     in_markup: usize,
-    /// The call of each object, in order and without direct repetitions; `None` if an array is among them.
+    /// The call of each object, in order and without immediate repetitions; `None` if an array is among them.
     sequence: Option<Vec<ToolCall>>,
 }
 

@@ -117,7 +117,7 @@ fn ends_with_number(words: &Words<'_>, choices: usize) -> bool {
             .any(|at| single_number(words, at..range.end, choices).is_some())
 }
 
-/// The number in these tokens if the tokens are nothing else: `2`, `option 2`, `the second one`, 第二个.
+/// The number in these tokens if they consist only of a number: `2`, `option 2`, `the second one`, 第二个.
 fn single_number(words: &Words<'_>, range: Range<usize>, choices: usize) -> Option<usize> {
     let mut at = range.start;
     while let Some(end) = words.longest_in(at..range.end, all(|language| language.number_before)) {
@@ -153,7 +153,7 @@ fn number_at(words: &Words<'_>, range: Range<usize>, choices: usize) -> Option<(
     })
 }
 
-/// The tokens without punctuation, fillers and phrases of choosing ("I'd go with") at both ends.
+/// The tokens without punctuation, fillers and phrases such as "I'd go with" at both ends.
 fn content(words: &Words<'_>) -> Range<usize> {
     let mut start = 0;
     loop {

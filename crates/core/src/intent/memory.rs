@@ -151,7 +151,7 @@ fn fact_start(words: &Words<'_>, mut at: usize) -> usize {
     }
 }
 
-/// Returns true if the tokens from here are a statement: "I prefer tabs", "my name is Ann".
+/// Returns true if the tokens from this index on are a statement: "I prefer tabs", "my name is Ann".
 fn is_statement(words: &Words<'_>, at: usize) -> bool {
     let at = if words.text(at) == "," { at + 1 } else { at };
     if let Some(end) = words.longest_at(at, all(|language| language.first_person)) {

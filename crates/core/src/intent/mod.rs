@@ -60,7 +60,7 @@ pub struct IntentContext<'a> {
 pub struct KnownService {
     /// The service's name.
     pub name: String,
-    /// The names of its tools: the current ones, or those from when it last ran.
+    /// The names of the service's tools: the current tools or, if the service is not running, its tools when it last ran.
     pub tools: Vec<String>,
     /// Words that refer to this service without its name.
     pub trigger_keywords: Vec<String>,
@@ -236,7 +236,7 @@ pub enum MemoryIntent {
         /// The search terms of the topic.
         query: String,
     },
-    /// Delete the fact that was saved last.
+    /// Delete the most recently saved fact.
     Undo,
 }
 
@@ -380,7 +380,7 @@ fn is_clear_answer(answer: &Classification) -> bool {
 }
 
 impl Classification {
-    /// The request about facts that the message contains, also in addition to an MCP intent; `None` if there is none.
+    /// The request about facts in the message, even if the message also has an MCP intent; `None` if there is none.
     pub fn memory(&self) -> Option<&MemoryIntent> {
         match &self.intent {
             Intent::Memory(intent) => Some(intent),
@@ -389,7 +389,7 @@ impl Classification {
         }
     }
 
-    /// The message's answer to a pending call or question, also in addition to an MCP intent; `None` if there is none.
+    /// The message's answer to a pending call or question, even if the message also has an MCP intent; `None` if there is none.
     pub fn answer(&self) -> Option<&HitlIntent> {
         match &self.intent {
             Intent::Hitl(intent) => Some(intent),

@@ -117,7 +117,7 @@ fn widened(tool: &str, texts: &BTreeMap<String, String>) -> Option<BTreeMap<Stri
     Some(texts)
 }
 
-/// `cargo test *` for `cargo test --quiet`; `None` if the first two words do not say what the program does.
+/// Widens a command such as `cargo test --quiet` to `cargo test *`; `None` if the first two words do not say what the program does.
 fn widened_command(command: &str) -> Option<String> {
     let words: Vec<&str> = command.split(' ').collect();
     let [program, first, _, ..] = words[..] else {
@@ -131,7 +131,7 @@ fn widened_command(command: &str) -> Option<String> {
     (is_plain && !says_little).then(|| format!("{program} {first} *"))
 }
 
-/// `https://docs.rs/*` for `https://docs.rs/rig`; `None` for a URL with anything but a plain host name before its path.
+/// Widens a URL such as `https://docs.rs/rig` to `https://docs.rs/*`; `None` for a URL with anything but a plain host name before its path.
 fn widened_url(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split('/').next()?;

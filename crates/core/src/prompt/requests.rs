@@ -358,7 +358,7 @@ fn without_observed(subtask: &SubTask, observed: &[Observation]) -> Value {
 }
 
 /// Renders the request to a sub-agent: the user's guidance so far (LEAD-4), its task, and the observations of its dependencies in this
-/// iteration (PAOR-5). `iteration` is its number in handles.
+/// iteration (PAOR-5). `iteration` is the number of this iteration in handles.
 pub fn task_request(task: &str, guidance: &[String], iteration: u32, findings: &[&Observation]) -> String {
     let findings = observation_lines(findings.iter().copied(), Some(iteration));
     render(

@@ -200,8 +200,8 @@ struct Fitting {
     bytes: usize,
 }
 
-/// Shortens data to about `max` characters: first its long strings, then its lists, which both preserve the structure. If this is not
-/// enough, replaces it by the beginning and the end of its JSON text.
+/// Shortens data to about `max` characters. First shortens its long strings, then its lists; both keep the structure. If this is not
+/// enough, replaces the data with the beginning and the end of its JSON text.
 fn shorten_data(data: &Value, max: usize, handle: Option<&str>) -> Value {
     let fits = |value: &Value| data_size(value) <= max;
     if fits(data) {

@@ -106,7 +106,7 @@ pub enum StateChange {
     },
     /// A server responded to an HTTP request that may have changed something on it.
     RequestSent {
-        /// The HTTP method in upper case.
+        /// The HTTP method in uppercase.
         method: String,
         /// The URL without user, password and query.
         url: String,

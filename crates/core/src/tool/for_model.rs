@@ -199,7 +199,7 @@ fn write_output(f: &mut fmt::Formatter<'_>, after_marks: bool, output: &str) -> 
 }
 
 impl ModelToolResult {
-    /// Reads a result from its text; the output becomes a string. For readers of prompts, such as the offline model: the machines keep the
+    /// Parses a result from its text; the output becomes a string. For readers of prompts, such as the offline model. The machines keep the
     /// parts and never parse the text.
     pub fn from_text(text: &str) -> Self {
         let mut result = ModelToolResult {

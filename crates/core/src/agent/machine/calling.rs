@@ -152,7 +152,7 @@ impl Agent {
                 let rest = self.take_calls();
                 self.submit(now, call, rest, answer, commands);
             }
-            // Not expected, because a plan is validated before it is shown, and again when it is edited.
+            // Should not happen, because a plan is validated before it is shown, and again when it is edited.
             Some(Err(refused)) => {
                 self.answer_call(&call, &refused);
                 let rest = self.take_calls();
@@ -313,7 +313,7 @@ impl Agent {
         }
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a successful terminating call ends the loop; the result of a failed one goes to the model (SPEC, "Where the rules
-            // meet", 1). A reflector cannot end with the result of another call.
+            // meet", 1). A reflector can end only with its submission.
             (ToolOutcome::Success { output }, _) if call.terminate && self.answer_form().allows_text() => {
                 let text = match output {
                     // If the output is empty, the text is the rest of the result, such as the changes.

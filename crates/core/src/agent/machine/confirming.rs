@@ -57,7 +57,7 @@ impl Agent {
             Ok(reflection) => self.submit(now, call, rest, AgentAnswer::Reflection(reflection), commands),
             Err(error) => {
                 let refused = match result.succeeded() {
-                    // Not expected, because the check returns confirmations.
+                    // Should not happen, because the check returns confirmations.
                     true => ToolResult::failure(error),
                     false => result,
                 };

@@ -61,7 +61,7 @@ pub struct Agent {
     calls_of_turn: u32,
     last_turn_announced: bool,
     compactions: u32,
-    /// Set until the messages of earlier turns are summarised because the user asked for it.
+    /// Set if the user asked to summarise the messages of earlier turns, until this is done.
     compacts_history: bool,
     /// The summary that replaced earlier turns; empty if no turns were replaced.
     summary: String,
@@ -114,7 +114,7 @@ pub struct Agent {
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Asking,
-    /// Waits for the model's summary of earlier turns (LOOP-11). Contains the messages of the request.
+    /// The agent is waiting for the model's summary of earlier turns (LOOP-11). Contains the messages of the request.
     Summarising(Arc<Vec<Message>>),
     /// A call is running or waiting for the user. Contains the calls that follow it in the reply.
     Calling(VecDeque<ToolCall>),
@@ -310,7 +310,7 @@ impl Agent {
         self.turns
     }
 
-    /// The time at which the agent reaches its time limit (LOOP-5), unless it waits for a person or for other agents until then.
+    /// The time at which the agent reaches its time limit (LOOP-5), if it does not wait for a person or for other agents before then.
     pub fn deadline(&self) -> Timestamp {
         self.deadline
     }

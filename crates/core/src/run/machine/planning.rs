@@ -249,7 +249,7 @@ impl Run {
                 }
                 self.advance(now, commands)
             }
-            // Not expected, because the lead's own machine already refuses invalid plans.
+            // Should not happen, because the lead's own machine already refuses invalid plans.
             Err(errors) => {
                 let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 self.finish(EndReason::failed(errors.join("; ")), commands)
