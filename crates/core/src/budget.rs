@@ -201,9 +201,9 @@ impl Budget {
         self.reserved
     }
 
-    /// Reserves the expected usage of a request. If other requests have reserved much of the budget, the request may be granted fewer
-    /// reply tokens than it asked for. If not even a typical reply fits, the request waits until others settle. A request is granted less
-    /// than a typical reply only if the whole remaining budget is smaller than a typical reply.
+    /// Reserves the expected usage of a request. If other requests have reserved much of the budget, the request may be granted fewer reply
+    /// tokens than it asked for. If not even a typical reply fits, the request waits until other requests are settled. A request is granted
+    /// less than a typical reply only if the whole remaining budget is smaller than a typical reply.
     pub fn reserve(&mut self, expected: &ExpectedUsage) -> ReservationOutcome {
         let input = self.input_tokens(expected);
         let headrooms = self.headrooms(expected, input);

@@ -140,7 +140,7 @@ fn tool(
     }
 }
 
-/// A validated call of one of these tools.
+/// A validated call of one of this module's tools.
 pub(crate) enum LoopCall {
     /// A question to the user.
     AskUser(Question),

@@ -171,7 +171,7 @@ impl ModelReply {
 pub enum FinishReason {
     /// The model finished its reply.
     Stop,
-    /// The model waits for the results of its native calls.
+    /// The model is waiting for the results of its native calls.
     ToolCalls,
     /// The reply was truncated at the token limit; none of its calls are executed (CALL-7).
     Length,

@@ -13,8 +13,8 @@ pub enum Mode {
     /// The lead has read access only. Each of its plans waits until the user approves it, unchanged or edited; then the plan is executed.
     /// An answer in text needs no approval.
     Plan,
-    /// Like [`Mode::Plan`], but plans are executed without waiting, because the user has approved them in advance. Calls that need an
-    /// approval still wait for it.
+    /// Like [`Mode::Plan`], but plans are executed without waiting, because the user has approved them in advance. Calls that need approval
+    /// still wait for the user.
     ApprovedPlan,
 }
 

@@ -69,7 +69,7 @@ impl DiffedFile {
         }
     }
 
-    /// Records that the file changed while this command ran.
+    /// Records that the file changed while this command was running.
     pub fn during(self, command: &str) -> Self {
         DiffedFile {
             during: Some(command.to_owned()),

@@ -186,7 +186,7 @@ impl ToolSpec {
 }
 
 impl ParameterValues {
-    /// Returns true if this is one of the values.
+    /// Returns true if `value` is one of the values.
     fn contains(&self, value: &Value) -> bool {
         is_one_of(value, &self.values)
     }

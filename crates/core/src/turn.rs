@@ -79,12 +79,12 @@ impl Turn {
 pub struct EarlierTurns {
     /// The run of the last turn.
     pub last_run: RunId,
-    /// The number of agents that the earlier turns have started. The ids of this turn's agents follow, so that handles are unique in the
-    /// whole conversation.
+    /// The number of agents that the earlier turns have started. The ids of this turn's agents continue from there, so that handles are
+    /// unique in the whole conversation.
     pub agents: u32,
-    /// The number of effects that the run machines of the earlier turns have started. The ids of this turn's effects follow.
+    /// The number of effects that the run machines of the earlier turns have started. The ids of this turn's effects continue from there.
     pub steps: u32,
-    /// The number of iterations of the earlier turns. Handles of this turn's iterations follow.
+    /// The number of iterations of the earlier turns. The handles of this turn's iterations continue from there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub iterations: u32,
     /// The usage of the earlier turns.

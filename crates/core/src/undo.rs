@@ -130,7 +130,7 @@ pub struct UndoPlan {
     pub unfinished: BTreeSet<EffectId>,
     /// All calls that started or ended in the undone part of the journal.
     calls: BTreeSet<EffectId>,
-    /// The file versions that occur in the changes of these calls, each with its path.
+    /// The file versions that occur in the changes of `calls`, each with its path.
     reported: BTreeSet<(String, FileVersion)>,
     /// Old and new paths of moved files. Both paths of a pair are restored, or neither is.
     pairs: Vec<(String, String)>,

@@ -119,7 +119,7 @@ pub enum AgentInput {
     /// The user allows calls that match a pattern from now on (APPROVE-1). The call that is waiting for approval runs if the policy allows
     /// it now.
     CallsAllowed {
-        /// The number of the pattern among those that the user has added to the run, counted from 1.
+        /// The pattern's number among the patterns that the user has added to the run, counted from 1.
         number: u32,
         /// The calls that need no approval.
         calls: CallPattern,

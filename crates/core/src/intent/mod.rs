@@ -303,7 +303,7 @@ pub struct IntentReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntentRule {
-    /// A tool or service with its noun: "use the xxx tool".
+    /// A tool or service that is named with a noun: "use the xxx tool".
     NamedTool,
     /// A known tool or service without a noun: "call xxx".
     KnownName,

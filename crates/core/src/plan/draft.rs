@@ -19,7 +19,7 @@ pub(super) struct PlanDraft {
     errors: Vec<String>,
     /// The indices of the sub-tasks whose work cannot be read.
     without_work: BTreeSet<usize>,
-    /// The readable calls of these sub-tasks, each with its index in the sub-task.
+    /// The readable calls of the sub-tasks in `without_work`, each with its index in the sub-task.
     calls: Vec<(SubTaskId, usize, PlannedCall)>,
     /// True if each sub-task has an id.
     has_all_ids: bool,

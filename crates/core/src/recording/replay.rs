@@ -72,7 +72,7 @@ impl Replay {
         let location = self.location(line);
         if let Err(refusal) = self.machines.apply(entry.clone()) {
             let recorded = format!("{}\n{}", json(&line.input), request_text(line.answers.as_ref()));
-            // A refused input changes nothing, so the machine still waits for the same effects.
+            // A refused input changes nothing, so the machine is still waiting for the same effects.
             let present = format!("{refusal}\n{}", self.machines.waiting(line.scope));
             return Err(difference(location, Part::Input, &recorded, &present));
         }

@@ -253,7 +253,7 @@ pub enum RunCommand {
     AllowCalls {
         /// The agent's id.
         agent: AgentId,
-        /// The number of the pattern among those that the user has added to the run, counted from 1.
+        /// The pattern's number among the patterns that the user has added to the run, counted from 1.
         number: u32,
         /// The calls that need no approval.
         calls: CallPattern,

@@ -24,7 +24,7 @@ impl Agent {
         question: Question,
         commands: &mut Commands,
     ) {
-        // The answer goes to the agent and does not end it.
+        // The user's answer is not the agent's final answer.
         call.terminate = false;
         let effect = self.outstanding.next_effect();
         let agent = self.spec().name.clone();
