@@ -168,8 +168,8 @@ pub(crate) enum AnswerOrFailure<T, E> {
 /// The work of an agent, without its transcript. The journal contains the transcript under the agent's id (PAOR-5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
-    /// Summaries of the agent's tool calls, including refused ones, in the order of time: the calls of an
-    /// agent to which it delegated follow the `delegate` call.
+    /// Summaries of the agent's tool calls, including refused calls, in chronological order. The calls of a delegate follow the `delegate`
+    /// call.
     pub calls: Vec<CallSummary>,
     /// The changes made by these calls.
     pub changes: Vec<StateChange>,
@@ -200,7 +200,7 @@ pub struct CallSummary {
     /// The shortened output, for the reflector; `null` if there is none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub output: Value,
-    /// True if a diff of the files shows all that the call did and returned.
+    /// True if a diff of the files shows everything that the call did and returned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown_by_diff: bool,
     /// The agent that a `delegate` call started; `None` for any other call (PAOR-5).

@@ -65,8 +65,8 @@ impl AgentSpec {
         self.tools.iter().any(|tool| tool == DELEGATE)
     }
 
-    /// Returns a one-line description of the agent's access and tools, for an agent that chooses among agents and has the tools `known`,
-    /// which are not repeated: `may change the workspace; tools that you lack: change; may delegate`.
+    /// Returns a one-line description of the agent's access and tools, for another agent that may assign work to it. Omits the tools in
+    /// `known`, which that agent has itself: `may change the workspace; tools that you lack: change; may delegate`.
     pub fn capabilities(&self, known: &[String]) -> String {
         let mut tools = self.tools.iter().filter(|tool| !is_control_tool(tool)).peekable();
         let no_tools = tools.peek().is_none();

@@ -17,7 +17,7 @@ use crate::time::{Millis, Timestamp};
 /// A call that waits for the user's decision. In JSON, times are milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// The effect id of the call, to which decisions refer. Its attempt is ignored, so that the id stays valid after a restart.
+    /// The effect id of the call, to which decisions refer. The attempt in the id is ignored, so that the id stays valid after a restart.
     pub effect: EffectId,
     /// The name of the calling agent; `None` for a call of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,7 +33,7 @@ const MIN_TOKENS_TO_CALIBRATE: u64 = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
-    /// Tokens, sent and received.
+    /// Input and output tokens.
     Tokens,
     /// Cost in nano-dollars.
     Cost,
@@ -105,7 +105,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Returns the estimated number of tokens that the request sends.
+    /// Returns the estimated number of input tokens.
     pub fn input_tokens(&self) -> u64 {
         self.reserved.input_tokens
     }
@@ -201,9 +201,9 @@ impl Budget {
         self.reserved
     }
 
-    /// Reserves the expected usage of a request. If other requests have reserved much of the budget, the request may be granted fewer
-    /// reply tokens than it asked for. If not even a typical reply fits, the request waits until others settle. A request is granted less
-    /// than a typical reply only if the whole remaining budget is smaller than a typical reply.
+    /// Reserves the expected usage of a request. If other requests have reserved much of the budget, the request may be granted fewer reply
+    /// tokens than it asked for. If not even a typical reply fits, the request waits until other requests are settled. A request is granted
+    /// less than a typical reply only if the whole remaining budget is smaller than a typical reply.
     pub fn reserve(&mut self, expected: &ExpectedUsage) -> ReservationOutcome {
         let input = self.input_tokens(expected);
         let headrooms = self.headrooms(expected, input);
@@ -247,7 +247,7 @@ impl Budget {
         })
     }
 
-    /// Estimates the number of tokens that the request sends, calibrated with the counts of the model's provider.
+    /// Estimates the number of input tokens of the request, calibrated with the counts of the model's provider.
     fn input_tokens(&self, expected: &ExpectedUsage) -> u64 {
         let ratio = self.ratios.get(&expected.model);
         expected

@@ -25,7 +25,8 @@ pub struct Confirmation {
     /// The line of the call's output that shows the result; `None` if the call has no output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
-    /// The same call before the run's first change, if the call failed and that one failed in the same way; `None` if the call succeeded.
+    /// For a failed call, an earlier call with the same tool and parameters that failed in the same way before the run's first change.
+    /// `None` if the call succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_before: Option<EffectId>,
 }
@@ -39,30 +40,30 @@ pub struct RecordedCall {
     pub parameters: Value,
     /// The result.
     pub result: ToolResult,
-    /// The last other call that changed what this call may have read ([`RecordedCall::may_outdate`]) and ended after this call began; `None`
-    /// if there is none. This call's result may be older than that change.
+    /// The latest other call that ended after this call began and changed what this call may have read ([`RecordedCall::may_outdate`]);
+    /// `None` if there is none. The result of this call may be older than that change.
     pub changed_since: Option<EffectId>,
     /// The first call with the same tool and parameters that failed with the same code and ended before the run's first change; `None` if
-    /// there is none. A check that failed before the change may still show that nothing else has broken.
+    /// there is none. A check that already failed before the run's changes can still show that nothing else has broken.
     pub failed_before: Option<EffectId>,
 }
 
 impl RecordedCall {
-    /// Returns true if a call with this result changed something, so that calls that began before its end no longer confirm anything. The
-    /// changes of a started agent are those of the agent's own calls.
+    /// Returns true if a call with this result changed something, so that calls that began before it ended no longer confirm anything.
+    /// Returns false for a call that started an agent, because the agent's own calls report the changes.
     pub fn outdates(result: &ToolResult) -> bool {
         started_agent(result).is_none() && result.changes.iter().any(StateChange::is_reflected)
     }
 
-    /// Returns true if a call with this result may have changed what a call of `tool` reads. What file tools write does not change a
-    /// database, and what changes in a database does not change a file that a tool reads; any other change may concern everything.
+    /// Returns true if a call with this result may have changed what a call of `tool` reads. A change by a file tool does not affect
+    /// databases, and a change in a database does not affect the files that tools read. Any other change may affect everything.
     pub fn may_outdate(result: &ToolResult, tool: &str) -> bool {
         let is_elsewhere = |change: &StateChange| match change {
             StateChange::FileCreated { .. } | StateChange::FileEdited { .. } => tool == SQL_TOOL,
             StateChange::TableCreated { .. }
             | StateChange::TableDropped { .. }
             | StateChange::RowsChanged { .. } => FILE_TOOLS.contains(&tool),
-            // The file of a database may be moved or deleted.
+            // A moved or deleted file may be a database.
             StateChange::FileDeleted { .. }
             | StateChange::FileMoved { .. }
             | StateChange::ProcessExited { .. }
@@ -209,7 +210,8 @@ fn is_file_change(change: &StateChange) -> bool {
     }
 }
 
-/// Returns the whole line that contains the text, from the strings of an output. Else, if the output's JSON contains the text, the text.
+/// Returns the whole line that contains the text, from the strings of an output; otherwise the text itself, if the output's JSON contains
+/// it.
 fn find_line(output: &Value, text: &str) -> Option<String> {
     let texts = texts(output);
     let mut lines = texts.iter().flat_map(|text| text.lines());

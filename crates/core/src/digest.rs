@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Returns the SHA-256 of the bytes as 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 of the bytes as 64 lowercase hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Returns the bytes as lower-case hexadecimal digits.
+/// Returns the bytes as lowercase hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(2 * bytes.len());
     for byte in bytes {

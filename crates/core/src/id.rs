@@ -60,8 +60,8 @@ impl FromStr for ConversationId {
     }
 }
 
-/// The id of an agent within its run. Agents are numbered from 1 in the order in which they start. In a
-/// conversation, the agents of a turn follow those of the turns before it.
+/// The id of an agent within its run. Agents are numbered from 1 in the order in which they start. In a conversation, the numbering
+/// continues from turn to turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentId(pub u32);

@@ -14,7 +14,7 @@ impl Input {
 }
 
 impl RunInput {
-    /// Returns a description of the input that can be the subject of an error's sentence.
+    /// Returns a description of the input for use as the subject of a sentence in an error message.
     pub fn description(&self) -> &'static str {
         match self {
             RunInput::Started { .. } => "the start of the run",
@@ -42,7 +42,7 @@ impl RunInput {
 }
 
 impl AgentInput {
-    /// Returns a description of the input that can be the subject of an error's sentence.
+    /// Returns a description of the input for use as the subject of a sentence in an error message.
     pub fn description(&self) -> &'static str {
         match self {
             AgentInput::Started { .. } => "the start of an agent",

@@ -62,7 +62,7 @@ pub enum InputRef<'a> {
 }
 
 impl InputRef<'_> {
-    /// The parts of the input's JSON that the entries of other runs have, too.
+    /// The parts of the input's JSON that also occur in entries of other runs.
     pub fn shared_texts(&self) -> Vec<SharedText> {
         match self {
             InputRef::Run(RunInput::Started { spec }) => {

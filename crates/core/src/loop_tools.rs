@@ -1,8 +1,9 @@
-//! The tools `ask_user` and `report`, which every agent except the reflector has (LEAD-4), and `describe_tool` and `call_tool`, by which a
-//! lead uses the tools of services (MCP-4).
+//! The tools `ask_user` and `report`, which every agent except the reflector has (LEAD-4), and `describe_tool` and `call_tool`, with which
+//! a lead uses the tools of services (MCP-4).
 //!
-//! Like `delegate`, they are not tools of the run: an agent is offered them if its spec lists them, and its machine handles their calls. Rules
-//! do not apply to them, because they do nothing but talk to the user and to the run; they apply to the tool that `call_tool` names.
+//! Like `delegate`, they are not tools of the run: an agent is offered them if its spec lists them, and its machine handles their calls.
+//! The user's rules do not apply to these tools, because they only communicate with the user and the run. The rules do apply to the tool
+//! that `call_tool` names.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -21,11 +22,11 @@ pub const REPORT: &str = "report";
 /// The name of the tool that returns the description and the schema of a service's tool.
 pub const DESCRIBE_TOOL: &str = "describe_tool";
 
-/// The name of the tool that calls a service's tool. The call counts as a call of that tool everywhere else: its access, rules, approval and
-/// parameters are checked, and journal and views show it.
+/// The name of the tool that calls a service's tool. In every other respect, the call counts as a call of that tool: its access, rules,
+/// approval and parameters are checked, and it is shown in the journal and the views.
 pub const CALL_TOOL: &str = "call_tool";
 
-/// Returns true if the name is that of a tool that an agent's machine handles itself. Tools of a run must not have these names.
+/// Returns true for the name of a tool that an agent's machine handles itself. Tools of a run must not have these names.
 pub fn is_reserved(tool: &str) -> bool {
     [ASK_USER, REPORT, DESCRIBE_TOOL, CALL_TOOL].contains(&tool)
 }
@@ -44,8 +45,8 @@ pub fn loop_tools(answer: AnswerForm) -> Vec<ToolSpec> {
     }
 }
 
-/// Returns `describe_tool` and `call_tool`, for a lead of runs with tools of services. They name no tool, so that requests begin alike
-/// whatever tools the services have.
+/// Returns `describe_tool` and `call_tool`, for the lead of a run with tools of services. Their descriptions name none of these tools, so
+/// that all requests begin with the same text, whatever tools the services have.
 pub fn service_tools() -> Vec<ToolSpec> {
     vec![describe_tool(), call_tool()]
 }
@@ -139,7 +140,7 @@ fn tool(
     }
 }
 
-/// A validated call of one of these tools.
+/// A validated call of one of this module's tools.
 pub(crate) enum LoopCall {
     /// A question to the user.
     AskUser(Question),

@@ -171,7 +171,7 @@ impl ModelReply {
 pub enum FinishReason {
     /// The model finished its reply.
     Stop,
-    /// The model waits for the results of its native calls.
+    /// The model is waiting for the results of its native calls.
     ToolCalls,
     /// The reply was truncated at the token limit; none of its calls are executed (CALL-7).
     Length,
@@ -193,12 +193,12 @@ pub struct Usage {
     pub estimated_calls: u32,
     /// Number of executed tool calls.
     pub tool_calls: u32,
-    /// Tokens sent.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens sent that the provider read from its cache, at a lower price; included in `input_tokens`.
+    /// Input tokens that the provider read from its cache, at a lower price; included in `input_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_input_tokens: u64,
-    /// Tokens received.
+    /// Output tokens.
     pub output_tokens: u64,
     /// Cost in nano-dollars; zero if the price is unknown.
     #[serde(default, skip_serializing_if = "Cost::is_zero")]
@@ -216,7 +216,7 @@ fn is_zero_calls(calls: &u32) -> bool {
 }
 
 impl Usage {
-    /// Returns the sum of tokens sent and received.
+    /// Returns the sum of input and output tokens.
     pub fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }

@@ -10,11 +10,11 @@ pub enum Mode {
     /// The lead acts itself, delegates or plans, with all tools that its access allows.
     #[default]
     Auto,
-    /// The lead has read access only. Each of its plans waits until the user approves it, unchanged or edited; then the plan's agents and calls
-    /// act. An answer in text needs no approval.
+    /// The lead has read access only. Each of its plans waits until the user approves it, unchanged or edited; then the plan is executed.
+    /// An answer in text needs no approval.
     Plan,
-    /// Like [`Mode::Plan`], but plans are executed without waiting, because the user has approved them in advance. Calls that need an
-    /// approval still wait for it.
+    /// Like [`Mode::Plan`], but plans are executed without waiting, because the user has approved them in advance. Calls that need approval
+    /// still wait for the user.
     ApprovedPlan,
 }
 

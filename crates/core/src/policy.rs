@@ -161,8 +161,8 @@ impl Policy {
             && self.allows_with(calls, &approval.tool, &approval.parameters, &approval.workspace)
     }
 
-    /// Returns the patterns with which a user may allow the call that waits, and calls like it from now on, the narrowest first. Empty if no
-    /// rule can allow the call: for a plan, or if a rule of the policy asks about exactly these calls.
+    /// Returns patterns with which the user can allow the waiting call, and calls like it from now on, narrowest first. Empty if no rule
+    /// can allow the call: for a plan, or if a rule of the policy asks about exactly these calls.
     pub fn suggestions(&self, approval: &Approval) -> Vec<CallPattern> {
         let mut patterns = CallPattern::suggestions(&approval.tool, &approval.parameters);
         patterns.retain(|calls| self.approves_with(calls, approval));

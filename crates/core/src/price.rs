@@ -71,11 +71,11 @@ impl fmt::Display for Cost {
 /// The price of a model, per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
-    /// Price of a million tokens sent.
+    /// Price of a million input tokens.
     pub input: Cost,
-    /// Price of a million tokens sent that the provider reads from its cache.
+    /// Price of a million input tokens that the provider reads from its cache.
     pub cached_input: Cost,
-    /// Price of a million tokens received.
+    /// Price of a million output tokens.
     pub output: Cost,
 }
 

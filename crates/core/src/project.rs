@@ -25,7 +25,7 @@ pub struct Instructions {
     /// The files in the order in which agents read them: files of outer folders first, each followed by the files that it imports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<InstructionFile>,
-    /// Notes for the user: which instructions were not read or were cut, and why.
+    /// Notes for the user: which instructions were not read or were truncated, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl Instructions {
 pub struct InstructionFile {
     /// The path relative to the workspace.
     pub path: String,
-    /// The text without control characters, cut to the available room.
+    /// The text without control characters, truncated if it is too long.
     pub text: String,
 }
 
@@ -60,7 +60,7 @@ pub struct Environment {
     /// Names in the workspace, folders with a `/` at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<String>,
-    /// The number of further names.
+    /// The number of names in the workspace that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub entries_left_out: usize,
     /// The files and hosts that commands may access; `None` if the run has no commands.
@@ -76,9 +76,9 @@ pub struct Environment {
 pub struct ProjectDatabase {
     /// The name by which agents use it.
     pub name: String,
-    /// The kind, such as `PostgreSQL`.
+    /// The name by which agents refer to the database.
     pub kind: String,
-    /// The access that agents have to it.
+    /// The access that agents have to the database.
     pub access: Access,
 }
 

@@ -24,9 +24,9 @@ pub struct Question {
 /// times are milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenQuestion {
-    /// The question's effect id, to which answers refer. Its attempt is ignored, so that the id stays valid after a restart.
+    /// The question's effect id, to which answers refer. The attempt in the id is ignored, so that the id stays valid after a restart.
     pub effect: EffectId,
-    /// The name of the agent that asks (LEAD-4); `None` for the question of the run, by its reflector (PAOR-9).
+    /// The name of the agent that asks (LEAD-4); `None` for a question of the run, which its reflector asks (PAOR-9).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The question.
@@ -40,7 +40,7 @@ pub struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    /// A new question of an agent, which expires as an approval does.
+    /// Creates a question of an agent. It expires after the same time as an approval.
     pub(crate) fn of_agent(
         effect: EffectId,
         agent: String,
@@ -114,7 +114,7 @@ pub enum SelectionError {
     },
 }
 
-/// Returns the open question with this id, whatever its attempt; without an id, the only one.
+/// Returns the open question with this id, whatever its attempt. Without an id, returns the only open question.
 ///
 /// # Errors
 /// [`SelectionError`] if no question is open, none has the id, or several are open and no id is given.

@@ -96,7 +96,8 @@ impl Reflection {
         }
     }
 
-    /// Creates the reflection of a reflector that answered only in words: the user decides how to continue (SPEC, "Where the rules meet", 7).
+    /// Creates the reflection of a reflector that answered only with text: the user decides how to continue (SPEC, "Where the rules meet",
+    /// 7).
     pub(crate) fn from_words(words: &str) -> Self {
         let words = shorten(words.trim(), MAX_WORDS, None).into_owned();
         Reflection {

@@ -34,7 +34,7 @@ impl TryFrom<Entry> for Delivery {
     /// Converts a journal entry to its input and the machine of its scope.
     ///
     /// # Errors
-    /// [`Refusal::InvalidState`] if the scope is the run but the input is for an agent, or the reverse.
+    /// [`Refusal::InvalidState`] if the scope is the run but the input is for an agent, or vice versa.
     fn try_from(entry: Entry) -> Result<Self, Refusal> {
         match (entry.scope, entry.input) {
             (Scope::Run, Input::Run(input)) => Ok(Delivery::Run(input)),
@@ -194,7 +194,7 @@ impl RunCommand {
 }
 
 impl AgentCommand {
-    /// Returns the destination of the command. `effect` is the effect by which the run started the agent.
+    /// Returns the destination of the command. `effect` is the effect with which the run started the agent.
     pub fn route(self, effect: EffectId) -> Route<AgentEffect> {
         let input = match self {
             AgentCommand::AskModel { effect } => return Route::Effect(AgentEffect::AskModel { effect }),

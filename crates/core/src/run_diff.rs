@@ -1,4 +1,4 @@
-//! The net change of a run in files, as its reflector sees it (PAOR-6).
+//! The net changes that a run made to files, as shown to its reflector (PAOR-6).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ const MAX_DIFFS: usize = 20_000;
 /// Maximum number of characters of the paths of the files whose diffs are left out.
 const MAX_PATHS: usize = 4_000;
 
-/// The net change of a run in files. Bounded, because it is journaled.
+/// The net changes that a run made to files. Limited in size, because they are journaled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReflectorDiff {
     /// The changed files, ordered by path.
@@ -76,8 +76,13 @@ impl DiffedFile {
         }
     }
 
+<<<<<<< HEAD
     /// Records that the file changed while these commands ran.
     pub fn during(self, commands: Vec<String>, by_file_tools: bool) -> Self {
+=======
+    /// Records that the file changed while this command was running.
+    pub fn during(self, command: &str) -> Self {
+>>>>>>> words-a
         DiffedFile {
             during: commands,
             by_file_tools,
@@ -91,7 +96,8 @@ impl DiffedFile {
 }
 
 impl ReflectorDiff {
-    /// Bounds the diffs: the smallest files come first, and whole files are left out. Only if no file fits, the smallest one is cut.
+    /// Limits the total size of the diffs. Keeps whole diffs, smallest first, and omits the others. If not even the smallest one fits,
+    /// truncates it.
     pub fn bounded(mut files: Vec<DiffedFile>) -> ReflectorDiff {
         files.sort_by(|one, other| one.path.cmp(&other.path));
         let mut by_size: Vec<&mut DiffedFile> = files.iter_mut().collect();

@@ -32,8 +32,8 @@ pub struct RunSetup {
     /// The rules that allow, ask about or deny calls.
     #[serde(default, skip_serializing_if = "Policy::is_empty")]
     pub policy: Policy,
-    /// The number of rules at the end of `policy` that allow calls because the user always allows them. All earlier
-    /// rules come from the configuration or the program.
+    /// The number of rules at the end of `policy` that the user added to always allow calls. All earlier rules come from the configuration
+    /// or the program.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub approval_rules: usize,
 }
@@ -75,7 +75,7 @@ impl RunSetup {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// Returns the tools offered to an agent of this setup: its own tools, and those of its loop.
+    /// Returns the tools offered to an agent of this setup: the tools of its spec, and the tools of the agent loop.
     pub fn offered_tools(&self, agent: &AgentSpec) -> Vec<ToolSpec> {
         let delegate = delegate_of(agent, self, DelegationDepth::BelowMax);
         let offered = OfferedTools::new(agent, self, delegate);

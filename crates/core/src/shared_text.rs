@@ -80,8 +80,8 @@ impl PartialEq for SharedText {
 
 impl Eq for SharedText {}
 
-/// Returns the digest of a text that ends with `piece`, as 64 lower-case hexadecimal digits. It is the SHA-256 of the first piece or, for
-/// any later piece, of the digest of the text before it followed by the piece.
+/// Returns the digest of a text that ends with `piece`, as 64 lowercase hexadecimal digits: for the first piece, the SHA-256 of the piece;
+/// for a later piece, the SHA-256 of the digest of the preceding text followed by the piece.
 pub fn piece_digest(before: Option<&str>, piece: &[u8]) -> String {
     match before {
         None => sha256_hex(piece),

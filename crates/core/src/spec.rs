@@ -44,7 +44,7 @@ pub struct RunSpec {
     /// The description of the project for the agents (LEAD-4); `None` if nothing was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<SharedProject>,
-    /// The requests that found out how models call tools before the run started (CALL-4). They count towards the run's usage.
+    /// The requests that were sent before the run started, to find out how models call tools (CALL-4). They count towards the run's usage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ModelProbe>,
     /// Whether the run reads its net diff for the reflector (PAOR-6). False in journals of earlier versions, which have no `DiffRead` entries.
@@ -66,7 +66,7 @@ pub struct AskedService {
     /// The purpose of the service; empty if it is unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The names of the tools that the goal asks for, which are among those of the run.
+    /// The names of the tools that the goal asks for. All of them are tools of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// Why the service cannot be used now; `None` if it can.
@@ -77,12 +77,12 @@ pub struct AskedService {
 /// The workflow of a run, and how it restricts the run. `setup` contains the restricted tools and rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedWorkflow {
-    /// The name by which the user invoked it.
+    /// The name by which the user invoked the workflow.
     pub name: String,
     /// The only tools that the run may have; `None` for no restriction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Rules that ask or deny, in addition to the user's.
+    /// Rules that ask or deny, in addition to the user's rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
     /// The only sub-agent of the run, which works towards the goal while the lead delegates or plans; `None` for no restriction.
@@ -167,9 +167,9 @@ impl RunSpec {
         deepest.unwrap_or(&agent.system_prompt)
     }
 
-    /// Returns the text that an agent with this role receives before its task: the project, and for a sub-agent the
-    /// run's goal (LEAD-4). Empty, or ends with a line break. Takes up a quarter of the model's context window at most.
-    /// Empty for the reflector, which judges by its request alone, so that no file of the project influences it.
+    /// Returns the text that an agent with this role receives before its task: the project, and for a sub-agent the run's goal (LEAD-4).
+    /// Empty, or ends with a line break. Takes up at most a quarter of the model's context window. Empty for the reflector, which judges by
+    /// its request alone, so that no file of the project influences it.
     pub(crate) fn preamble(&self, role: &AgentRole, agent: &AgentSpec) -> Arc<str> {
         let Some(project) = &self.project else {
             return "".into();

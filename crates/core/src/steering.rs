@@ -34,15 +34,15 @@ pub enum Steering {
         /// The user's decision.
         decision: Decision,
     },
-    /// The answer to the run's question (PAOR-9) or to an agent's (LEAD-4).
+    /// The answer to a question of the run (PAOR-9) or of an agent (LEAD-4).
     Answer {
         /// The effect id of the question.
         effect: EffectId,
         /// The answer text, or the number of one of the question's choices, counted from 1.
         answer: String,
     },
-    /// Allows calls that match a pattern from now on, also those that wait for approval already (APPROVE-1). Never approves a plan, and never
-    /// counts against a rule that denies, nor against one that asks about the same calls as precisely.
+    /// Allows calls that match a pattern from now on, including calls that are already waiting for approval (APPROVE-1). Never approves a
+    /// plan. Never overrides a rule that denies, or an equally specific rule that asks.
     AllowCalls {
         /// The calls to allow.
         calls: CallPattern,

@@ -11,7 +11,7 @@ pub const AGENT_FLOW: &str = "AGENT_FLOW";
 pub const ANSWERS: &str = "ANSWERS";
 /// The files that the run has changed: one `- PATH` per line.
 pub const CHANGED_FILES: &str = "CHANGED_FILES";
-/// The run's net change in files: diffs in git's format.
+/// The run's net changes to files, as diffs in git's format.
 pub const DIFF: &str = "DIFF";
 /// Where a run works: its workspace, system, date and more, one `NAME: VALUE` per line ([`Environment`](crate::project::Environment)).
 pub const ENVIRONMENT: &str = "ENVIRONMENT";
@@ -26,7 +26,7 @@ pub const GUIDANCE: &str = "GUIDANCE";
 /// The results of sub-tasks: one [`ObservationLine`](crate::prompt::ObservationLine) per line as JSON, each followed by its texts of several
 /// lines ([`parse_observations`](crate::prompt::parse_observations)).
 pub const OBSERVATIONS: &str = "OBSERVATIONS";
-/// What the run has changed besides files, such as rows of a table: one `- CHANGE` per line.
+/// The run's changes other than file changes, such as changed table rows: one `- CHANGE` per line.
 pub const OTHER_CHANGES: &str = "OTHER_CHANGES";
 /// The reason why the run ended before a plan was complete.
 pub const INTERRUPTED: &str = "INTERRUPTED";

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Minimum number of characters by which shortening must shorten a string in data. A note in place of a few characters hides what matters
-/// and saves nothing.
+/// Minimum number of characters that shortening a string in data must save. Replacing only a few characters with a note would hide content
+/// and save nothing.
 const MIN_SAVED: usize = 200;
 
-/// Returns the first sentence of a description without its full stop, as lists of tools show it.
+/// Returns the first sentence of a description without its full stop, as shown in lists of tools.
 pub fn first_sentence(text: &str) -> &str {
     text.split_once(". ")
         .map_or(text, |(first, _)| first)
@@ -18,7 +18,7 @@ pub fn first_sentence(text: &str) -> &str {
 /// Shortens the text to about `max` characters: keeps its beginning and end, and replaces the middle with a note that states how many
 /// characters are omitted. With a `handle`, the note also states how to read the omitted text.
 ///
-/// Text that this would not make shorter stays whole.
+/// Text that would not become shorter is returned unchanged.
 pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {
     shorten_if_saves(text, max, handle, 1)
 }
@@ -76,7 +76,7 @@ pub fn shorten_value(value: &Value, max: usize, handle: Option<&str>) -> Value {
     }
 }
 
-/// Returns the text on one line of at most `max` characters, cut with an ellipsis.
+/// Returns the text on one line of at most `max` characters, truncated with an ellipsis.
 pub fn single_line(text: &str, max: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= max {
@@ -105,8 +105,9 @@ pub fn visible_line(text: &str) -> String {
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the number of the file's line that the second line of a `read` output shows, as in `Lines 3-4 of 9`, `3` and a tab; `None` for any
-/// other text. Such a text is addressed by the file's line numbers, so that they mean the same everywhere.
+/// For the output of `read`, returns the file's line number of the first line shown: 3 for `Lines 3-4 of 9`, followed by a line that begins
+/// with `3` and a tab. `None` for any other text. Parts of such an output are addressed by the file's line numbers, so that line numbers
+/// mean the same everywhere.
 pub fn first_numbered_line(text: &str) -> Option<usize> {
     let mut lines = text.lines();
     lines.next().filter(|line| line.starts_with("Lines "))?;

@@ -11,7 +11,7 @@ pub fn estimated_tokens(text: &str) -> u64 {
     u64::try_from(ascii.div_ceil(4) + others).unwrap_or(u64::MAX)
 }
 
-/// The estimated tokens by which the estimate of a request can be too high because the estimates of its parts are rounded up separately.
+/// The number of tokens by which the estimate of a request can be too high, because its parts are rounded up separately.
 const ROUNDING: u64 = 8;
 
 /// The number of tokens that a provider counts per estimated token, between 0.5 and 4.
@@ -39,8 +39,8 @@ impl TokenRatio {
     /// code.
     pub const CAUTIOUS: TokenRatio = TokenRatio { per_thousand: 1_250 };
 
-    /// Computes the ratio of a provider's count to the estimate for the same text, rounded up. The estimate of another request may be rounded
-    /// less, so the ratio is the one for an estimate without its rounding.
+    /// Computes the ratio of a provider's count to the estimate for the same text, rounded up. Assumes that the estimate was rounded up as
+    /// far as possible, because the estimate of another request may be rounded less.
     pub fn from_counts(counted: u64, estimated: u64) -> Self {
         let unrounded = estimated.saturating_sub(ROUNDING.min(estimated / 8)).max(1);
         let per_thousand = counted.saturating_mul(1_000).div_ceil(unrounded);

@@ -33,7 +33,7 @@ pub struct ToolSpec {
     pub name: String,
     /// The purpose of the tool and when to use it. Short listings show only the first sentence.
     pub description: String,
-    /// The category, which decides the tool's place among an agent's tools.
+    /// The category, which determines the tool's position among an agent's tools.
     #[serde(default, skip_serializing_if = "ToolCategory::is_other")]
     pub category: ToolCategory,
     /// JSON Schema (2020-12) of the parameters object.
@@ -107,7 +107,7 @@ impl ToolSpec {
         self.access == Access::ReadWrite || self.changes_where.is_some()
     }
 
-    /// Returns the schema of the parameters as models get it, without keywords that a model need not know. Calls are checked against
+    /// Returns the schema of the parameters as shown to models, without keywords that a model does not need. Calls are checked against
     /// [`parameters`](ToolSpec::parameters).
     pub fn parameters_for_model(&self) -> Value {
         model_schema::for_model(&self.parameters)
@@ -186,7 +186,7 @@ impl ToolSpec {
 }
 
 impl ParameterValues {
-    /// Returns true if this is one of the values.
+    /// Returns true if `value` is one of the values.
     fn contains(&self, value: &Value) -> bool {
         is_one_of(value, &self.values)
     }

@@ -42,7 +42,7 @@ pub struct Turn {
 pub struct ReadyAnswer {
     /// The text of the answer.
     pub text: String,
-    /// The number of the fact that was kept; `None` if no fact was kept.
+    /// The number of the fact that was saved; `None` if no fact was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_fact: Option<u64>,
 }
@@ -60,7 +60,7 @@ impl Turn {
         }
     }
 
-    /// Returns the number of the fact that the conversation kept last and that was not deleted by an undo since; `None` if there is none.
+    /// Returns the number of the most recent fact saved by the conversation; `None` if there is none, or if an undo has deleted it since.
     pub fn last_kept_fact(&self) -> Option<u64> {
         let kept = self.answer.as_ref().and_then(|answer| answer.kept_fact);
         let is_undone = self
@@ -79,12 +79,12 @@ impl Turn {
 pub struct EarlierTurns {
     /// The run of the last turn.
     pub last_run: RunId,
-    /// The number of agents that the earlier turns have started. The ids of this turn's agents follow, so that a handle names one output
-    /// of the whole conversation.
+    /// The number of agents that the earlier turns have started. The ids of this turn's agents continue from there, so that handles are
+    /// unique in the whole conversation.
     pub agents: u32,
-    /// The number of effects that the run machines of the earlier turns have started. The ids of this turn's effects follow.
+    /// The number of effects that the run machines of the earlier turns have started. The ids of this turn's effects continue from there.
     pub steps: u32,
-    /// The number of iterations of the earlier turns. Handles of this turn's iterations follow.
+    /// The number of iterations of the earlier turns. The handles of this turn's iterations continue from there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub iterations: u32,
     /// The usage of the earlier turns.
@@ -92,7 +92,7 @@ pub struct EarlierTurns {
     /// Why the last turn ended without an answer; `None` if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<String>,
-    /// The number of the fact that the conversation kept last, which the user can have deleted again; `None` if there is none.
+    /// The number of the most recent fact saved by the conversation, which the user can still ask to delete; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_fact: Option<u64>,
     /// Whether the turn begins with a summary of the messages, because the user asked for it (LOOP-11).
@@ -102,7 +102,8 @@ pub struct EarlierTurns {
     pub history: History,
 }
 
-/// The messages of a conversation without the system prompt, as its lead left them. Every call in it has a result. Clones share the messages.
+/// The messages of a conversation without the system prompt, as its lead left them. Every call in them has a result. Clones share the
+/// messages.
 ///
 /// JSON: an array of the parts that the turns have added. The journal stores each part once ([`SharedText`]).
 #[derive(Clone)]
@@ -118,18 +119,18 @@ struct Parts {
 pub struct HistoryPart {
     /// The messages, in order.
     pub messages: Vec<Message>,
-    /// The effects of the calls in the messages, by call id. Handles of outputs name them.
+    /// The effects of the calls in the messages, by call id. Handles of outputs contain these effects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, EffectId>,
     /// The files that the lead has seen for the first time, or in a new version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<SeenFile>,
-    /// The runs whose outputs the handles in the messages name.
+    /// The runs to whose outputs the handles in the messages refer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<TurnRun>,
 }
 
-/// The run of a turn, with the last ids of its outputs. Its ids follow those of the turn before.
+/// The run of a turn, with the last ids of its outputs. Its ids continue those of the previous turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnRun {
     /// The run.
@@ -199,7 +200,8 @@ impl History {
         History::from_shared(parts)
     }
 
-    /// The JSON text without its last bracket, which begins with the text of the turn before; `None` if it has no JSON form.
+    /// The JSON text without its last bracket, so that it begins with the text of the previous turn; `None` if the history has no JSON
+    /// form.
     pub fn text(&self) -> Option<&SharedText> {
         let build = || {
             let pieces = self.parts().enumerate().map(|(index, part)| {
@@ -238,7 +240,7 @@ impl<'de> Deserialize<'de> for History {
 }
 
 impl EarlierTurns {
-    /// Returns a turn's context for the next turn, from the machines of its run after the run has ended.
+    /// Creates the context for the next turn, from the machines of this turn's run after the run has ended.
     pub fn from_ended(last_run: RunId, machines: &RunTree) -> Self {
         let run = machines.run();
         let earlier = run.spec().earlier_turns();
@@ -294,7 +296,7 @@ impl EarlierTurns {
     }
 }
 
-/// The message of a turn that did not start the lead, with its answer, if it has one.
+/// The user's message of a turn that did not start the lead, and its answer, if any.
 fn message_pair(run: &Run) -> HistoryPart {
     let task = run.lead_task().unwrap_or_else(|| Message::User {
         content: run.spec().goal.clone(),

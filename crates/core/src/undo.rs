@@ -55,8 +55,7 @@ pub struct PathChange {
     pub diff: Option<String>,
 }
 
-/// Changes that happened while a command ran, made by the command or by something else, without the changes of file
-/// tools (PAOR-10).
+/// Changes that happened while a command was running, made by the command or by something else, except changes by file tools (PAOR-10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuringCommand {
     /// The call that ran the command.
@@ -126,14 +125,15 @@ pub struct UndoPlan {
     pub steps: Vec<RestoreStep>,
     /// Changes that are not file changes, in journal order: exited commands, database changes and sent requests.
     pub other_changes: Vec<StateChange>,
-    /// Changes that happened while commands ran, in journal order. The steps undo them only in a plan from [`UndoPlan::with_commands`].
+    /// Changes that happened while commands were running, in journal order. The steps undo them only in a plan from
+    /// [`UndoPlan::with_commands`].
     pub during_commands: Vec<DuringCommand>,
     /// Calls that may have made unreported changes: calls without a journaled end, and calls that panicked, were cancelled or timed out and
     /// reported no changes.
     pub unfinished: BTreeSet<EffectId>,
     /// All calls that started or ended in the undone part of the journal.
     calls: BTreeSet<EffectId>,
-    /// The file versions that occur in the changes of these calls, each with its path.
+    /// The file versions that occur in the changes of `calls`, each with its path.
     reported: BTreeSet<(String, FileVersion)>,
     /// Old and new paths of moved files. Both paths of a pair are restored, or neither is.
     pairs: Vec<(String, String)>,
@@ -147,8 +147,8 @@ enum Undone {
 }
 
 impl UndoPlan {
-    /// Returns the net changes while each command ran, over all executions of the command. Commands are in the order of
-    /// their first executions.
+    /// Returns the net changes that happened while each command was running, over all executions of the command. Commands are in the order
+    /// of their first executions.
     pub fn command_changes(&self) -> Vec<CommandChanges> {
         command_changes(&self.during_commands)
     }
@@ -159,7 +159,8 @@ impl UndoPlan {
         UndoPlan::build(&Calls::from_entries(entries), after, Undone::FileTools)
     }
 
-    /// Like [`UndoPlan::from_entries`], but also undoes changes that happened while commands ran, if the states before and after are known.
+    /// Like [`UndoPlan::from_entries`], but also undoes changes that happened while commands were running, if the states before and after
+    /// are known.
     pub fn with_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> UndoPlan {
         UndoPlan::build(&Calls::from_entries(entries), after, Undone::FileToolsAndCommands)
     }

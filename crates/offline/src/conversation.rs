@@ -1,7 +1,6 @@
 //! Parsing of a conversation: the agent's role, its request, and the results so far.
 //!
-//! A lead is continued in the same conversation. The results of its earlier calls do not count any more, because files have changed
-//! since.
+//! A lead is continued in the same conversation. The results of its earlier calls no longer count, because files have changed since.
 //!
 //! The offline model is stateless: for each reply, it works through its task from the start. When it needs the result of a call, and the
 //! conversation does not contain the result yet, it replies with the call: see [`Conversation::result_of`].
@@ -145,7 +144,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The messages from the last request on, without those of earlier turns of a conversation.
+/// The messages from the last request onwards, without messages of earlier turns of a conversation.
 fn own_messages(messages: &[Message]) -> &[Message] {
     let is_goal = |message: &Message| match message {
         Message::User { content } => content.lines().any(|line| line == "<GOAL>"),
@@ -175,7 +174,7 @@ struct Exchanges<'a> {
     pending: VecDeque<Call>,
     /// True if the last reply had a terminating call.
     submitted: bool,
-    /// True once there is a reply: the request itself has the same sections as a continuation.
+    /// True once there is a reply. Before that, a message is not a continuation, even if it has the same sections: it is the request.
     replied: bool,
     /// The message that rejected the last terminating call.
     rejection: Option<&'a str>,
@@ -202,7 +201,7 @@ impl<'a> Exchanges<'a> {
             }
             Message::Tool { content, name, .. } => {
                 let result = ModelToolResult::from_text(&unescape_tags(content));
-                // After a plan was not approved, a new plan is made with the user's guidance.
+                // If the user did not approve the plan, the lead makes a new plan with the user's guidance.
                 if self.submitted && result.code.as_deref() != Some(code::NOT_APPROVED) {
                     self.rejection = Some(content.as_str());
                 }

@@ -67,7 +67,7 @@ impl FileKind {
     }
 }
 
-/// Returns the file ending that a word stands for: `.md` for "markdown".
+/// Returns the file extension for the name of a kind of file: `.md` for "markdown".
 pub(crate) fn ending_of_kind(word: &Word) -> Option<String> {
     let (_, _, extensions) = KINDS.iter().find(|(name, _, _)| word.is_any(&[name]))?;
     extensions.first().map(|extension| format!(".{extension}"))

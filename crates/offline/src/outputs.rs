@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::location::SourceLocation;
 use super::scope::Scope;
 
-/// Parses a result's output that is data. Missing fields get their defaults.
+/// Parses a result's output as JSON data. Missing fields get their defaults.
 pub(crate) fn read_data<T: DeserializeOwned + Default>(result: &ModelToolResult) -> T {
     let data = match &result.output {
         Some(Value::String(text)) => serde_json::from_str(text),
@@ -52,7 +52,7 @@ pub(crate) struct RenameOutput {
 #[serde(default)]
 pub(crate) struct Totals {
     pub files: u64,
-    /// The places that introduce the name, by a definition, a variable or the like.
+    /// The number of locations that introduce the name, such as definitions and variables.
     pub introductions: u64,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn renamed_uses(result: &ModelToolResult) -> u64 {
 }
 
 impl RenameOutput {
-    /// Removes everything outside the scope: usages, mentions, members, and places where the name belongs to a library.
+    /// Removes everything outside the scope: usages, mentions, members, and lines that show that the name belongs to a library.
     pub fn within(mut self, scope: &Scope) -> RenameOutput {
         let before = self.files.len();
         self.files.retain(|file| scope.contains(&file.path));

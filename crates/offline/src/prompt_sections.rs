@@ -131,7 +131,7 @@ impl<'a> Sections<'a> {
         std::iter::once(self.request).chain(self.later.iter().map(|later| later.text))
     }
 
-    /// Returns the user's guidance: number and text of each piece.
+    /// Returns the user's guidance: the number and the text of each entry.
     pub fn guidance(&self) -> Vec<(u32, String)> {
         let mut guidance: Vec<(u32, String)> = Vec::new();
         let sections = self.texts().filter_map(|text| section(text, tags::GUIDANCE));

@@ -13,9 +13,9 @@ pub(crate) struct Requirements {
     pub clash: ClashPolicy,
     pub decision: UserDecision,
     pub on_failure: OnFailure,
-    /// Numbers of the guidance that the offline model follows.
+    /// Numbers of the guidance entries that the offline model follows.
     pub followed_guidance: Vec<u32>,
-    /// Numbers of the guidance that the offline model does not understand.
+    /// Numbers of the guidance entries that the offline model does not understand.
     pub unsupported_guidance: Vec<u32>,
 }
 
@@ -74,7 +74,7 @@ impl Requirements {
         requirements
     }
 
-    /// Applies a piece of guidance. Returns false if it is not understood.
+    /// Applies a guidance entry. Returns false if it is not understood.
     fn apply_guidance(&mut self, guidance: &[Word]) -> bool {
         let (guidance, mut understood) = self.apply_keep_clause(guidance);
         if let (Goal::Rename(rename), Some(name)) = (&mut self.goal, new_name(guidance)) {

@@ -9,7 +9,7 @@ pub(crate) struct Scope {
     pub only: Vec<String>,
     /// Files and folders to leave out.
     pub except: Vec<String>,
-    /// Endings of file names (`.md`); empty for any.
+    /// File extensions (`.md`); empty for any.
     pub endings: Vec<String>,
 }
 
@@ -48,8 +48,8 @@ impl Scope {
         self.only.iter().flat_map(of_place).collect()
     }
 
-    /// Restricts the scope by guidance. The guidance's places and file endings replace the goal's places and file endings; the guidance's
-    /// exceptions are added to the goal's exceptions.
+    /// Restricts the scope by guidance. The paths and file extensions in the guidance replace those of the goal; the exceptions in the
+    /// guidance are added to those of the goal.
     pub fn narrow(&mut self, guidance: Scope) {
         if !guidance.only.is_empty() {
             self.only = guidance.only;

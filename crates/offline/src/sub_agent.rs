@@ -139,7 +139,7 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
     Ok(text + &found.notes("The name is also in strings, comments or text", ""))
 }
 
-/// The findings of a search that failed, for example because a place does not exist.
+/// The findings of a search that failed, for example because a path does not exist.
 fn not_searched(text: &str, scope: &Scope, error: &str) -> String {
     format!("{NOT_CONFIRMED}`{text}` could not be searched for{scope}: {error}")
 }

@@ -51,7 +51,7 @@ pub(crate) fn counted(number: u64, plural: &str) -> String {
     }
 }
 
-/// Returns the text with its first letter in upper case.
+/// Returns the text with its first letter in uppercase.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars

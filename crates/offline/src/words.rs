@@ -17,7 +17,7 @@ pub(crate) enum Quoting {
 }
 
 impl Word {
-    /// Returns true if the word is unquoted and one of `words`, ignoring case. `words` must be in lower case.
+    /// Returns true if the word is unquoted and one of `words`, ignoring case. `words` must be lowercase.
     pub fn is_any(&self, words: &[&str]) -> bool {
         self.is_plain() && words.contains(&self.text.to_lowercase().as_str())
     }

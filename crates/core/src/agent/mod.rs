@@ -116,9 +116,10 @@ pub enum AgentInput {
         /// The guidance, in the user's words.
         guidance: String,
     },
-    /// The user allows calls that match a pattern from now on (APPROVE-1). A call that waits for approval, and that the policy allows now, runs.
+    /// The user allows calls that match a pattern from now on (APPROVE-1). The call that is waiting for approval runs if the policy allows
+    /// it now.
     CallsAllowed {
-        /// The number of the pattern among those that the user has added to the run, counted from 1.
+        /// The pattern's number among the patterns that the user has added to the run, counted from 1.
         number: u32,
         /// The calls that need no approval.
         calls: CallPattern,
@@ -179,7 +180,7 @@ pub enum AgentCommand {
         approval: Arc<Approval>,
         /// For a lead, the number of the run's guidance entries that the lead knows.
         guidance: Option<u32>,
-        /// The number of the patterns of [`AgentInput::CallsAllowed`] that the agent knows.
+        /// The number of [`AgentInput::CallsAllowed`] patterns that the agent knows.
         allowed: u32,
     },
     /// Ask the user the question of a call: of `ask_user` (LEAD-4), or of a tool that asks during its call.
@@ -188,7 +189,7 @@ pub enum AgentCommand {
         question: Arc<OpenQuestion>,
         /// For a lead, the number of the run's guidance entries that the lead knows.
         guidance: Option<u32>,
-        /// The number of the patterns of [`AgentInput::CallsAllowed`] that the agent knows.
+        /// The number of [`AgentInput::CallsAllowed`] patterns that the agent knows.
         allowed: u32,
     },
     /// Give a running call the user's answer to its question.
@@ -198,7 +199,7 @@ pub enum AgentCommand {
         /// The answer; `None` if the user does not answer: the question has expired, or was withdrawn.
         answer: Option<String>,
     },
-    /// Withdraw the request of a call that waited for the user: it was settled or has expired, or the loop ended.
+    /// Withdraw a call's request to the user, because the request was settled or has expired, or the loop ended.
     CallSettled {
         /// The call's id.
         effect: EffectId,
@@ -213,7 +214,8 @@ pub enum AgentCommand {
         /// The other agent's task.
         task: String,
     },
-    /// Give the run the user's guidance that answers the lead's plan. The run then guides the lead, which withdraws the plan (LEAD-2).
+    /// Pass the user's guidance on the lead's plan to the run. The run then sends the guidance to the lead, which withdraws the plan
+    /// (LEAD-2).
     GuideRun {
         /// The id of the call that submitted the plan.
         effect: EffectId,

@@ -3,7 +3,7 @@
 //! A model may quote a file, a result or its prompt without meaning to make the calls in the quotation. Therefore each text is searched
 //! when it is added to a conversation, and a digest of each call in the text is stored. The digest covers tool and parameters,
 //! independently of form, key order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings
-//! of a list also as the lines of one text.
+//! of a list are also searched as the lines of one text.
 //!
 //! The search takes linear time. If the context cannot be searched within this bound, every call counts as quoted and must be the whole reply.
 
@@ -245,8 +245,8 @@ impl ContextCalls {
     }
 }
 
-/// Returns true if the object cannot be escaped JSON from inside a string, such as `{\"a\": 1}`. For an object without keys, or whose first
-/// quote is not a plain `"`, this is uncertain: the result is false.
+/// Returns true if the object cannot be escaped JSON from inside a string, such as `{\"a\": 1}`. Also returns false in uncertain cases: for
+/// an object without keys, or whose first quote is not a plain `"`.
 fn is_plain(object: &str, strict: JsonEnd<'_>) -> bool {
     strict == JsonEnd::Closed && object[1..].trim_start().starts_with('"')
 }

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// The form in which a model calls tools. Configured per model: the prompt teaches the form, and the parser reads it. If the configuration
-/// leaves it open, a short request to the model decides between [`CallForm::Auto`] and [`CallForm::AutoNative`] before the run starts.
+/// does not set the form, a short request to the model decides between [`CallForm::Auto`] and [`CallForm::AutoNative`] before the run
+/// starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallForm {

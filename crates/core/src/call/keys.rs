@@ -62,7 +62,7 @@ impl CallKeys {
         self.0 & keys != 0
     }
 
-    /// Returns true for a call in the form of CALL-1 without the tool's name: the keys `parameters` and `terminate`.
+    /// Returns true if the keys belong to a call in the form of CALL-1 that lacks the tool's name: `parameters` and `terminate`.
     pub(super) fn lack_tool(self) -> bool {
         let others = CallKeys::NAME
             | CallKeys::FUNCTION

@@ -64,7 +64,7 @@ pub enum MalformedReply {
         /// The calls as received.
         calls: Vec<MalformedCall>,
     },
-    /// The reply has several different calls among other text, or in a form that allows one (CALL-5).
+    /// The reply has several different calls among other text, or in a form that allows only one (CALL-5).
     #[error("your reply has {} different tool calls (to {}), and none was executed: if you mean them all, send nothing but one array, `[{{…}}, {{…}}]`; otherwise make one call", tools.len(), quoted_list(tools.iter().map(String::as_str)))]
     Ambiguous {
         /// The tools of the different calls in order; at most 32.

@@ -126,7 +126,7 @@ impl<'t> Tag<'t> {
         })
     }
 
-    /// The name in lower case, without a namespace.
+    /// The name in lowercase, without a namespace.
     fn plain(&self) -> String {
         let name = self.name.rsplit(':').next().unwrap_or_default();
         name.to_lowercase().replace(['▁', '-'], "_")

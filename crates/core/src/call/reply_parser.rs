@@ -310,7 +310,7 @@ struct Calls {
     placeholders: Vec<Range<usize>>,
     /// The number of calls in `spans` that call markup surrounds.
     in_markup: usize,
-    /// The call of each object, in order and without direct repetitions; `None` if an array is among them.
+    /// The call of each object, in order and without immediate repetitions; `None` if an array is among them.
     sequence: Option<Vec<ToolCall>>,
 }
 
@@ -362,8 +362,8 @@ impl Calls {
         });
     }
 
-    /// Returns the calls of a reply that consists of several call objects, one after the other: they mean the same as the array of them.
-    /// `None` for any other reply, and if one of the calls may be quoted (CALL-7).
+    /// Returns the calls of a reply that consists of several call objects, one after the other: such a reply means the same as an array of
+    /// these calls. `None` for any other reply, and if one of the calls may be quoted (CALL-7).
     fn in_sequence(&mut self, scan: &Scan<'_>, around: &SurroundingText) -> Option<Vec<ToolCall>> {
         let is_uniform = self.in_markup == 0 || self.in_markup == self.spans.len();
         let is_whole = !around.has_words() && !around.marks && around.wrappers() <= 1;
@@ -388,8 +388,7 @@ impl Calls {
         }
         let mut around = SurroundingText::new(content, scan, &self.spans);
         around.markup |= self.in_markup > 0;
-        // A closing thinking tag without an opening tag turns everything before it into thinking, but the tag may only
-        // be quoted.
+        // A closing thinking tag without an opening tag turns everything before it into thinking, unless the tag is merely a quotation.
         let quotes_thinking = scan.is_unopened && context.has_thinking_end() && self.new.is_empty();
         let answer = if quotes_thinking { 0 } else { scan.answer };
         let in_prose = || Some(ReplyContent::CallInProse(content[answer..].trim().to_owned()));

@@ -94,7 +94,7 @@ impl CallError {
         }
     }
 
-    /// Like [`CallError::result`], but for a lead that may not make the call itself, while its plans may (LEAD-2).
+    /// Like [`CallError::result`], but for a lead that may not make the call itself but may include it in a plan (LEAD-2).
     pub(crate) fn result_with_plan(&self) -> ToolResult {
         let reason = match self {
             CallError::NotAllowed { tool, .. } => format!("you may not call {} yourself", quoted(tool)),
@@ -112,7 +112,7 @@ impl CallError {
         ToolResult::failure(error).with_code(self.code())
     }
 
-    /// Adds the agent's terminating tool, which is in no set of tools, to the tools that the error lists.
+    /// Adds the agent's terminating tool, which is not part of any tool set, to the tools that the error lists.
     pub(crate) fn with_submission(mut self, submission: &str) -> Self {
         match &mut self {
             CallError::UnknownTool {
@@ -322,7 +322,8 @@ impl ToolSet {
     }
 }
 
-/// The tool that does what another system's tool does under the unknown name, or the tool with the most similar name.
+/// The allowed tool that corresponds to another agent system's tool with the unknown name, or else the allowed tool with the most similar
+/// name.
 fn nearest_tool<'a>(unknown: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let wanted = unknown.to_lowercase().replace(['-', ' '], "_");
     let (_, own) = NAMES_ELSEWHERE
@@ -334,7 +335,7 @@ fn nearest_tool<'a>(unknown: &str, allowed: &[&'a str]) -> Option<&'a str> {
     own.or_else(|| nearest(unknown, allowed.iter().copied()))
 }
 
-/// The names that other systems of agents give to tools, each with the tool of this system. Models know them from their training.
+/// Tool names of other agent systems, which models know from their training, each with the corresponding tool of Dirigent.
 const NAMES_ELSEWHERE: [(&[&str], &str); 4] = [
     (
         &[

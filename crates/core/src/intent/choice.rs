@@ -46,7 +46,8 @@ pub(super) fn find(words: &Words<'_>, choices: &[String]) -> Option<Choice> {
     }
 }
 
-/// The number of the only choice whose text, or whose first clause, is the whole message apart from fillers.
+/// The number of the only choice whose text or first clause is the whole message apart from fillers; `None` if no choice matches, or
+/// several do.
 pub(super) fn by_text(words: &Words<'_>, choices: &[String]) -> Option<usize> {
     let source = words.source();
     if let Some(exact) = choices.iter().position(|choice| choice.trim() == source) {
@@ -116,7 +117,7 @@ fn ends_with_number(words: &Words<'_>, choices: usize) -> bool {
             .any(|at| single_number(words, at..range.end, choices).is_some())
 }
 
-/// The number in these tokens if the tokens are nothing else: `2`, `option 2`, `the second one`, 第二个.
+/// The number in these tokens if they consist only of a number: `2`, `option 2`, `the second one`, 第二个.
 fn single_number(words: &Words<'_>, range: Range<usize>, choices: usize) -> Option<usize> {
     let mut at = range.start;
     while let Some(end) = words.longest_in(at..range.end, all(|language| language.number_before)) {
@@ -152,7 +153,7 @@ fn number_at(words: &Words<'_>, range: Range<usize>, choices: usize) -> Option<(
     })
 }
 
-/// The tokens without punctuation, fillers and phrases of choosing ("I'd go with") at both ends.
+/// The tokens without punctuation, fillers and phrases such as "I'd go with" at both ends.
 fn content(words: &Words<'_>) -> Range<usize> {
     let mut start = 0;
     loop {

@@ -101,7 +101,7 @@ pub(super) fn find<'a>(words: &Words<'a>) -> Option<FoundDecision<'a>> {
     }
 }
 
-/// A clause, and the decision of its first words.
+/// A clause, and the decision that its first words express.
 #[derive(Debug)]
 struct Clause {
     range: Range<usize>,

@@ -1,4 +1,5 @@
-//! Answers to pending calls and questions (INTENT-1, APPROVE-2). Clear words decide; for unclear ones the user is asked again.
+//! Answers to pending calls and questions (INTENT-1, APPROVE-2). A clear message decides; after an unclear message, the user is asked
+//! again.
 
 use super::choice::{self, Choice};
 use super::decision::{self, Decision, FoundDecision};

@@ -1,4 +1,4 @@
-//! The phrases of each language. A phrase is in lower case, with a space between words; Chinese has no spaces.
+//! The phrases of each language. Phrases are lowercase, with a space between words; Chinese has no spaces.
 
 mod chinese;
 mod english;
@@ -107,9 +107,9 @@ pub(super) struct Language {
     /// Words that are left out of the search terms of a question ("what", "did", "my").
     pub(super) query_noise: Phrases,
 
-    /// Whole messages that delete the fact that was saved last ("forget what I just said").
+    /// Whole messages that delete the most recently saved fact ("forget what I just said").
     pub(super) undo: Phrases,
-    /// Whole messages that delete the last fact only if the message before saved it ("never mind").
+    /// Whole messages that delete the most recently saved fact only if the previous message saved it ("never mind").
     pub(super) undo_if_just_kept: Phrases,
     /// Phrases that ask to undo the last save if the conversation has one ("forget that").
     pub(super) undo_if_kept: Phrases,
@@ -128,7 +128,7 @@ pub(super) struct Language {
     pub(super) hedges: Phrases,
     /// Words without influence on a decision or a choice ("thanks", "this one").
     pub(super) fillers: Phrases,
-    /// Words that introduce the reason of a rejection ("no, because …").
+    /// Words that introduce the reason for a rejection ("no, because …").
     pub(super) reasons: Phrases,
     /// Phrases that introduce changed parameters ("change it to …").
     pub(super) edits: Phrases,

@@ -123,7 +123,7 @@ fn starts_verb(words: &Words<'_>, at: usize) -> bool {
         || !"费应作引信常有实专通公适借占耗启停禁复重多雇录日军商采享运使利".contains(before)
 }
 
-/// "use the tool xxx", 使用工具 xxx
+/// Matches "use the tool xxx", 使用工具 xxx.
 fn noun_first(words: &Words<'_>, at: usize, known: &KnownNames) -> Option<Mention> {
     let at = skip_articles(words, at).0;
     let noun = words.longest_at(at, all(|language| language.tool_nouns))?;
@@ -144,7 +144,7 @@ fn noun_first(words: &Words<'_>, at: usize, known: &KnownNames) -> Option<Mentio
     })
 }
 
-/// "use the xxx tool", 用 xxx 工具
+/// Matches "use the xxx tool", 用 xxx 工具.
 fn name_first(words: &Words<'_>, at: usize, known: &KnownNames) -> Option<Mention> {
     let (at, indefinite) = skip_articles(words, at);
     for noun in at + 1..=(at + MAX_BETWEEN).min(words.len()) {
@@ -173,7 +173,7 @@ fn name_first(words: &Words<'_>, at: usize, known: &KnownNames) -> Option<Mentio
     None
 }
 
-/// "call xxx", 调用 xxx: the names must be known.
+/// Matches "call xxx", 调用 xxx. The names must be known.
 fn bare(words: &Words<'_>, start: usize, at: usize, known: &KnownNames) -> Option<Mention> {
     let (mut targets, mut end) = known.at(words, skip_articles(words, at).0)?;
     while let Some(joint) = words.longest_at(end, all(|language| language.joints))

@@ -29,7 +29,7 @@ pub(super) fn classify(words: &Words<'_>, context: &IntentContext<'_>) -> Option
         .or_else(|| remember_before(words))
 }
 
-/// "forget that", 撤销刚才的记忆: such a request must be the whole message.
+/// Matches "forget that", 撤销刚才的记忆. Such a request must be the whole message.
 fn undo(words: &Words<'_>, at: usize, context: &IntentContext<'_>) -> Option<Classification> {
     let ends = |phrases| ends_message(words, at, phrases);
     let just_kept = context.has_just_remembered;
@@ -49,7 +49,7 @@ fn ends_message(
     (words.skip(end, all(|language| language.fillers)) == words.len() && !words.is_question()).then_some(end)
 }
 
-/// "forget what I told you about …", 忘掉我的…
+/// Matches "forget what I told you about …", 忘掉我的….
 fn forget(words: &Words<'_>, at: usize) -> Option<Classification> {
     let end = words.longest_at(at, all(|language| language.forget_about))?;
     let query = query(words, end);
@@ -62,7 +62,7 @@ fn forget(words: &Words<'_>, at: usize) -> Option<Classification> {
     Some(memory(words, intent, IntentRule::Forget, at..end))
 }
 
-/// "what did I tell you about …", 你还记得我的…吗
+/// Matches "what did I tell you about …", 你还记得我的…吗.
 fn recall(words: &Words<'_>, at: usize) -> Option<Classification> {
     let (from, end) = recall_words(words, at)?;
     let query = query(words, from);
@@ -70,7 +70,8 @@ fn recall(words: &Words<'_>, at: usize) -> Option<Classification> {
     Some(memory(words, intent, IntentRule::Recall, at..end))
 }
 
-/// The start of the search terms of a question about facts, and the index after the words that make it such a question.
+/// For a question about facts, returns the index of its first search term, and the index after the words that identify it as such a
+/// question.
 fn recall_words(words: &Words<'_>, at: usize) -> Option<(usize, usize)> {
     let is_short = words.len() - at <= MAX_QUESTION * 2;
     let starts = |from: usize, phrases: fn(&super::language::Language) -> Phrases| {
@@ -114,7 +115,7 @@ fn asks(words: &Words<'_>) -> bool {
             .is_some()
 }
 
-/// "remember that …", 记住 …
+/// Matches "remember that …", 记住 ….
 fn remember(words: &Words<'_>, at: usize) -> Option<Classification> {
     let starts = |phrases: fn(&super::language::Language) -> Phrases| words.longest_at(at, all(phrases));
     let colon = starts(|language| language.remember_colon).filter(|end| {
@@ -150,7 +151,7 @@ fn fact_start(words: &Words<'_>, mut at: usize) -> usize {
     }
 }
 
-/// Returns true if the tokens from here are a statement: "I prefer tabs", "my name is Ann".
+/// Returns true if the tokens from this index on are a statement: "I prefer tabs", "my name is Ann".
 fn is_statement(words: &Words<'_>, at: usize) -> bool {
     let at = if words.text(at) == "," { at + 1 } else { at };
     if let Some(end) = words.longest_at(at, all(|language| language.first_person)) {
@@ -169,7 +170,7 @@ fn is_statement(words: &Words<'_>, at: usize) -> bool {
     verb.is_some_and(|verb| verb.start > at && verb.end < clause)
 }
 
-/// 把 … 记住: the fact comes between the two words.
+/// Matches 把 … 记住, with the fact between the two words.
 fn remember_object(words: &Words<'_>, at: usize) -> Option<Classification> {
     let start = words.longest_at(at, all(|language| language.object_marks))?;
     let kept = words.find(start..words.len(), all(|language| language.keep_it))?;
@@ -182,7 +183,7 @@ fn remember_object(words: &Words<'_>, at: usize) -> Option<Classification> {
     remembered(words, start..kept.start, kept)
 }
 
-/// "My name is Ann. Please remember that.": the last sentence asks to save the text before it.
+/// Matches "My name is Ann. Please remember that.": the last sentence asks to save the text before it.
 fn remember_before(words: &Words<'_>) -> Option<Classification> {
     let clauses = words.clauses();
     let last = clauses.last()?.clone();

@@ -12,9 +12,9 @@
 //!
 //! Negated and quoted wording does not count. Quotations, code, and lines that begin with `>` are quoted.
 //!
-//! By design, these are not intents: "remember to …" and 记得关闭文件 (a task for the model, not a fact about the user), "note that …" and
-//! "keep in mind that …" (hints for a task), a request to remember something after other sentences (the task in them would be lost), "do
-//! you remember the film" and 我们看的电影 (not facts that the user told).
+//! By design, these are not intents: "remember to …" and 记得关闭文件 (a task for the model, not a fact about the user), "note that …" and "keep
+//! in mind that …" (hints for a task), a request to remember something after other sentences (the task in them would be lost), "do you
+//! remember the film" and 我们看的电影 (not facts that the user stated).
 //!
 //! The result is journaled. JSON: `{"intent": {"kind": "memory", "action": "remember", "fact": "…"},
 //! "reason": {"rule": "remember", "words": ["remember that"]}}`, and a second intent, with the same fields, in `"also"`.
@@ -50,8 +50,8 @@ pub struct IntentContext<'a> {
     pub pending: &'a [PendingRequest],
     /// True if the message before this one saved a fact, so that "forget that" deletes it again.
     pub has_just_remembered: bool,
-    /// True if an earlier message saved a fact that was not deleted since. Then "forget that" deletes it as well, but not "undo that" or "never
-    /// mind", which may be about other things by then.
+    /// True if an earlier message saved a fact that was not deleted since. Then "forget that" deletes this fact, but "undo that" and "never
+    /// mind" do not, because they may be about something else by then.
     pub has_kept_fact: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct IntentContext<'a> {
 pub struct KnownService {
     /// The service's name.
     pub name: String,
-    /// The names of its tools: the current ones, or those from when it last ran.
+    /// The names of the service's tools: the current tools or, if the service is not running, its tools when it last ran.
     pub tools: Vec<String>,
     /// Words that refer to this service without its name.
     pub trigger_keywords: Vec<String>,
@@ -236,7 +236,7 @@ pub enum MemoryIntent {
         /// The search terms of the topic.
         query: String,
     },
-    /// Delete the fact that was saved last.
+    /// Delete the most recently saved fact.
     Undo,
 }
 
@@ -257,7 +257,7 @@ pub enum HitlIntent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Change the call's parameters. The words are not the parameters: the changed call is shown before it runs (APPROVE-3).
+    /// Change the call's parameters. `words` are not the new parameters themselves; the changed call is shown before it runs (APPROVE-3).
     Edit {
         /// The call.
         effect: EffectId,
@@ -303,7 +303,7 @@ pub struct IntentReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntentRule {
-    /// A tool or service with its noun: "use the xxx tool".
+    /// A tool or service that is named with a noun: "use the xxx tool".
     NamedTool,
     /// A known tool or service without a noun: "call xxx".
     KnownName,
@@ -339,7 +339,7 @@ pub enum IntentRule {
     Hedged,
     /// Unclear: decision words or choices together with other words.
     MixedWords,
-    /// Unclear: a number without a choice.
+    /// Unclear: a number for which there is no choice.
     NoSuchChoice,
     /// Unclear: more than one choice is mentioned.
     SeveralChoices,
@@ -380,7 +380,7 @@ fn is_clear_answer(answer: &Classification) -> bool {
 }
 
 impl Classification {
-    /// The request about facts that the message contains, also in addition to an MCP intent; `None` if there is none.
+    /// The request about facts in the message, even if the message also has an MCP intent; `None` if there is none.
     pub fn memory(&self) -> Option<&MemoryIntent> {
         match &self.intent {
             Intent::Memory(intent) => Some(intent),
@@ -389,7 +389,7 @@ impl Classification {
         }
     }
 
-    /// The message's answer to a pending call or question, also in addition to an MCP intent; `None` if there is none.
+    /// The message's answer to a pending call or question, even if the message also has an MCP intent; `None` if there is none.
     pub fn answer(&self) -> Option<&HitlIntent> {
         match &self.intent {
             Intent::Hitl(intent) => Some(intent),

@@ -88,8 +88,8 @@ fn run(chars: &[(usize, char)], at: usize) -> usize {
     same.count().max(1)
 }
 
-/// The end of code that starts with backticks: after the next run of equally many. `None` for inline code that is not closed within its
-/// paragraph.
+/// The end of code that starts with backticks: the index after the next run of the same number of backticks. `None` for inline code that is
+/// not closed within its paragraph.
 fn code_end(chars: &[(usize, char)], start: usize) -> Option<usize> {
     let length = run(chars, start);
     let mut at = start + length;

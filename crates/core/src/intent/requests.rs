@@ -57,7 +57,7 @@ fn is_alternative(words: &Words<'_>, at: usize) -> bool {
     !before.is_empty() && before == words.text(at + 1)
 }
 
-/// Returns true if the verb at this token can be a request, in a sentence with other parts: nothing before it in its clause makes it a
+/// Returns true if the verb at this token can be a request although other words precede it: nothing before it in its clause makes it a
 /// question, a condition or another person's action.
 pub(super) fn may_request(words: &Words<'_>, at: usize) -> bool {
     if is_negated(words, at) {

@@ -25,7 +25,7 @@ pub(super) enum TokenKind {
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
-    /// The text in lower case and half width; for a quotation, the text within its marks.
+    /// The text in lowercase and half width; for a quotation, the text within its marks.
     pub(super) text: String,
     /// Byte range in the message.
     span: Range<usize>,
@@ -91,7 +91,7 @@ impl<'a> Words<'a> {
         self.source.trim()
     }
 
-    /// Returns the index after the phrase if the phrase starts at this token. Phrases are in lower case, with a space between words.
+    /// Returns the index after the phrase if the phrase starts at this token. Phrases are lowercase, with a space between words.
     pub(super) fn phrase_at(&self, mut at: usize, phrase: &str) -> Option<usize> {
         let mut rest = phrase;
         while !rest.is_empty() {

@@ -1,4 +1,5 @@
-//! A submitted plan that cannot be read as a whole: its readable parts, so that the lead learns of all its errors at once (PAOR-4).
+//! The readable parts of a submitted plan that cannot be read as a whole. They are validated as well, so that the lead learns of all errors
+//! at once (PAOR-4).
 
 use std::collections::BTreeSet;
 
@@ -11,14 +12,14 @@ use super::validate::call_error;
 use super::{Plan, PlanRules, PlannedCall, SubTask, Work};
 use crate::id::SubTaskId;
 
-/// The readable parts of a submitted plan. It has a sub-task for each submitted one, whatever is wrong with it.
+/// The readable parts of a submitted plan. Contains one sub-task for each submitted sub-task, even for an invalid one.
 pub(super) struct PlanDraft {
     plan: Plan,
-    /// Why sub-tasks have no work, by the rule that the schema does not express.
+    /// Errors about sub-tasks that have neither an agent with a task nor calls. The schema does not express this rule.
     errors: Vec<String>,
     /// The indices of the sub-tasks whose work cannot be read.
     without_work: BTreeSet<usize>,
-    /// The readable calls of these sub-tasks, each with its index in the sub-task.
+    /// The readable calls of the sub-tasks in `without_work`, each with its index in the sub-task.
     calls: Vec<(SubTaskId, usize, PlannedCall)>,
     /// True if each sub-task has an id.
     has_all_ids: bool,
@@ -96,7 +97,7 @@ impl PlanDraft {
     /// Returns the errors of the parts that can be read.
     pub(super) fn errors(&self, rules: &PlanRules<'_>) -> Vec<String> {
         let of_parts = self.plan.errors(rules, &self.without_work).into_iter();
-        // Any dependency may be on a sub-task whose id cannot be read.
+        // If an id cannot be read, an unknown dependency may refer to its sub-task.
         let of_parts = of_parts
             .filter(|error| self.has_all_ids || !matches!(error, PlanError::UnknownDependency { .. }));
         let calls = self.calls.iter();

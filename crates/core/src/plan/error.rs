@@ -134,7 +134,7 @@ pub enum PlanError {
         /// A description of the rule.
         rule: String,
     },
-    /// A call in the plan needs an agent that makes it.
+    /// A call in the plan uses a tool that only agents may use.
     #[error(
         "sub-task {}, calls[{call}]: `calls` cannot use {}: it is for agents; name an agent, or use it yourself",
         quoted(&subtask.0), quoted(tool)

@@ -77,7 +77,7 @@ pub enum Work {
 pub struct PlannedCall {
     /// The tool's name.
     pub tool: String,
-    /// The parameters, as a JSON object. A prompt that shows the calls' parameters elsewhere leaves them out.
+    /// The parameters, as a JSON object. Omitted in prompts that show them elsewhere.
     #[serde(default)]
     pub parameters: Value,
 }

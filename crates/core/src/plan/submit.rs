@@ -121,8 +121,8 @@ impl Plan {
     }
 }
 
-/// Returns all errors that can be found in parameters from which no plan can be read, besides those that the schema finds: sub-tasks without
-/// work, and what [`Plan::validate`] finds in the parts that can be read.
+/// Returns the errors in parameters from which no plan can be read, except errors that the schema finds: sub-tasks without work, and the
+/// errors that [`Plan::validate`] finds in the readable parts.
 pub(crate) fn errors_of_unreadable(parameters: &Value, rules: &PlanRules<'_>) -> Vec<String> {
     PlanDraft::read(parameters).errors(rules)
 }

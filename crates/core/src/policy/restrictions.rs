@@ -49,7 +49,8 @@ impl Policy {
             .filter(|rule| rule.ruling == ruling && matches(&rule.calls.tool, tool))
             .collect();
         if rules.iter().any(|rule| rule.calls.parameters.is_empty()) {
-            // A rule that denies takes precedence over all others; a rule that requires approval only over those that are no more specific.
+            // A rule that denies takes precedence over all others. A rule that requires approval takes precedence only over rules that are
+            // no more specific.
             let has_exceptions = self.rules.iter().any(|rule| {
                 matches(&rule.calls.tool, tool) && rule.ruling != ruling && !rule.calls.parameters.is_empty()
             });

@@ -1,8 +1,7 @@
 //! Patterns with which the user may always allow a call, and calls like it.
 //!
-//! The call comes from a model, which must not choose its parameters so that a pattern allows more than the user reads.
-//! So a pattern is offered only for calls whose parameters are plain, and a pattern is left out if it cannot express
-//! its calls exactly.
+//! The call comes from a model, which must not be able to choose parameters for which a pattern allows more than the user expects.
+//! Therefore patterns are offered only for calls with plain parameters, and a pattern is left out if it cannot express its calls exactly.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use serde_json::Value;
 use super::CallPattern;
 use super::matching::{COMMAND_PREFIXES, operators, text_of};
 
-/// Maximum length of a pattern's text, in bytes. A user does not read a longer one before allowing it.
+/// Maximum length of a pattern's text, in bytes. Users do not read longer patterns before allowing them.
 const MAX_TEXT: usize = 200;
 
 /// Programs that run code or commands given in their arguments. Their commands are never widened.
@@ -41,9 +40,9 @@ const INTERPRETERS: [&str; 22] = [
 ];
 
 impl CallPattern {
-    /// Returns patterns that match a call, the narrowest first: the call with all its parameters, calls that begin
-    /// alike (the same program with its first word, or the same method and web server), and all calls of the tool. The
-    /// first two kinds are left out if they could match calls that the user does not expect.
+    /// Returns patterns that match a call, the narrowest first: the call with all its parameters, calls with the same beginning (program
+    /// and first word, or method and web server), and all calls of the tool. The first two kinds are left out if they could match calls
+    /// that the user does not expect.
     pub fn suggestions(tool: &str, parameters: &Value) -> Vec<CallPattern> {
         let exact = exact_texts(tool, parameters);
         let wider = exact.as_ref().and_then(|texts| widened(tool, texts));
@@ -67,7 +66,7 @@ impl CallPattern {
     }
 }
 
-/// The texts of all parameters of a call; `None` if they are not plain: then no pattern matches only this call.
+/// The texts of all parameters of a call; `None` if they are not plain, because then no pattern matches exactly this call.
 fn exact_texts(tool: &str, parameters: &Value) -> Option<BTreeMap<String, String>> {
     let parameters = parameters.as_object()?;
     // Without `sql`, the call only reads the schema, and its pattern would allow every statement.
@@ -99,7 +98,7 @@ fn is_shell_safe(word: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "-_./:,@+".contains(c))
 }
 
-/// The texts of calls that begin alike: with a command's program and first word, or a URL's method and server.
+/// The texts of a pattern for calls with the same beginning: a command's program and first word, or a URL's method and server.
 fn widened(tool: &str, texts: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
     let mut texts = texts.clone();
     match tool {
@@ -118,7 +117,7 @@ fn widened(tool: &str, texts: &BTreeMap<String, String>) -> Option<BTreeMap<Stri
     Some(texts)
 }
 
-/// `cargo test *` for `cargo test --quiet`; `None` if the first two words do not say what the program does.
+/// Widens a command such as `cargo test --quiet` to `cargo test *`; `None` if the first two words do not say what the program does.
 fn widened_command(command: &str) -> Option<String> {
     let words: Vec<&str> = command.split(' ').collect();
     let [program, first, _, ..] = words[..] else {
@@ -132,7 +131,7 @@ fn widened_command(command: &str) -> Option<String> {
     (is_plain && !says_little).then(|| format!("{program} {first} *"))
 }
 
-/// `https://docs.rs/*` for `https://docs.rs/rig`; `None` for a URL with anything but a plain host name before its path.
+/// Widens a URL such as `https://docs.rs/rig` to `https://docs.rs/*`; `None` for a URL with anything but a plain host name before its path.
 fn widened_url(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split('/').next()?;

@@ -38,8 +38,8 @@ pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
         && parent_components(wanted_rest) == parent_components(rest)
 }
 
-/// Returns true if the pattern of an `ask` or `deny` rule matches the text as a URL, after normalisation: host in lower case, in ASCII and
-/// without a trailing dot; no `..`, user name, password or unnecessary escapes.
+/// Returns true if the pattern of an `ask` or `deny` rule matches the text as a URL, after normalisation: host in lowercase ASCII without a
+/// trailing dot; no `..`, user name, password or unnecessary escapes.
 pub(super) fn restrict_rule_matches(pattern: &str, text: &str) -> bool {
     let Some(url) = parse_http_url(text) else {
         return false;
@@ -53,7 +53,7 @@ pub(super) fn restrict_rule_matches(pattern: &str, text: &str) -> bool {
     fits(pattern) || normalized_pattern(pattern, &url).is_some_and(|pattern| fits(&pattern))
 }
 
-/// Normalises the host and path of the pattern. Returns `None` if its scheme does not match the scheme of the URL.
+/// Normalises the host and path of the pattern. Returns `None` if the pattern's scheme does not match the scheme of the URL.
 fn normalized_pattern(pattern: &str, url: &Url) -> Option<String> {
     let (scheme, address) = match pattern.split_once("://") {
         Some((scheme, address)) => (scheme.to_ascii_lowercase(), address),
@@ -82,7 +82,7 @@ fn normalized(mut url: Url) -> String {
     unescaped(url.as_str())
 }
 
-/// Decodes unnecessary percent escapes, such as `%61` for `a`, and converts the other escapes to upper case.
+/// Decodes unnecessary percent escapes, such as `%61` for `a`, and converts the other escapes to uppercase.
 fn unescaped(address: &str) -> String {
     let mut pieces = address.split('%');
     let mut text = pieces.next().unwrap_or_default().to_owned();

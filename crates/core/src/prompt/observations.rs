@@ -68,14 +68,14 @@ pub(super) fn judged_lines(observed: &[Observation], iteration: u32, edits: File
 /// Whether the lines show what calls changed in files.
 #[derive(Clone, Copy)]
 pub(super) enum FileEdits {
-    /// With the texts that were replaced and written.
+    /// The lines contain the texts that were replaced and written.
     Shown,
-    /// Without these texts, because the prompt has the run's diff.
+    /// The lines omit these texts, because the prompt contains the run's diff.
     InDiff,
 }
 
 impl FileEdits {
-    /// Returns the maximum number of characters of a text in a call's parameters, where results have at most `max`.
+    /// Returns the maximum number of characters of a text in a call's parameters. `max` is the maximum for results.
     fn max_text(self, shown_by_diff: bool, max: usize) -> usize {
         match self {
             FileEdits::InDiff if shown_by_diff => EDIT_TEXT,

@@ -36,7 +36,7 @@ pub fn project(project: &Project) -> String {
     )
 }
 
-/// Splits what [`project`] rendered into the project's instructions and the environment, which ends it.
+/// Splits the text rendered by [`project`] into the project's instructions and the environment at its end.
 pub(crate) fn split_environment(project: &str) -> (&str, &str) {
     project.split_at(project.rfind("<ENVIRONMENT>").unwrap_or(0))
 }

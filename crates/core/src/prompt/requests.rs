@@ -21,7 +21,7 @@ use crate::spec::{AskedService, GoalFile};
 use crate::text::{first_sentence, one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
 
-/// Maximum number of characters of the sentence about a service's tool.
+/// Maximum number of characters of the sentence that describes a service's tool.
 const MAX_SUMMARY: usize = 200;
 /// Maximum length of the task in a request for a summary, in characters. The conversation contains the complete task.
 const MAX_TASK: usize = 1_000;
@@ -46,7 +46,7 @@ pub struct IterationContext<'a> {
     pub answers: &'a [AnsweredQuestion],
     /// Summaries of the earlier iterations, in order.
     pub iterations: Vec<PastIteration<'a>>,
-    /// The facts of the memory that the lead reads, as [`user_notes`](super::user_notes) renders them; `None` if there are none.
+    /// The remembered facts for the lead, as rendered by [`user_notes`](super::user_notes); `None` if there are none.
     pub notes: Option<String>,
     /// The conversation before the run; `None` without earlier turns.
     pub earlier_turns: Option<TurnContext<'a>>,
@@ -108,7 +108,7 @@ impl<'a> From<&'a Reflection> for PastReflection<'a> {
     }
 }
 
-/// The news for a lead that continues: what has happened since its last request.
+/// The information for a lead that continues: what has happened since its last request.
 #[derive(Clone, Debug)]
 pub struct ContinueContext<'a> {
     /// The number of the iteration that begins, counted from 1.
@@ -240,11 +240,11 @@ pub fn plan_request(
     )
 }
 
-/// A service with its tools as the lead reads them: a name and one sentence each (MCP-4).
+/// A service and its tools as shown to the lead: a name and one sentence for each tool (MCP-4).
 fn asked_service(service: &AskedService, tools: &[ToolSpec]) -> Value {
     let named = |name: &String| {
         let tool = tools.iter().find(|tool| tool.name == *name)?;
-        // A service writes what it likes, also texts of many lines.
+        // The description comes from the service and may have many lines, so use only the first sentence of its first line.
         let line = tool.description.split(['\n', '。']).next().unwrap_or_default();
         // The line stands below the service's name.
         let line = line
@@ -274,7 +274,7 @@ fn limits_set(limits: &RunLimits) -> Vec<String> {
 }
 
 /// Renders the request to a reflector. `plan` is `None` if the lead did the work without one. `changed` lists all files that the run has
-/// changed so far, and `other_changes` what it has changed besides; `diff` is its net diff, if it was read.
+/// changed so far, and `other_changes` its other changes; `diff` is its net diff, if it was read.
 pub fn reflect_request(
     iteration: &IterationContext<'_>,
     plan: Option<&Plan>,
@@ -332,8 +332,12 @@ pub fn reflect_request(
     )
 }
 
+<<<<<<< HEAD
 /// The changed files: those of file tools, then those that changed only while commands ran. Those that changed while commands ran are
 /// marked as such.
+=======
+/// The changed files: first the files changed by file tools, then, marked as such, the files that changed while commands were running.
+>>>>>>> words-a
 fn changed_lines(changed: &[&str], diff: Option<&ReflectorDiff>) -> Vec<String> {
     let files = || diff.into_iter().flat_map(|diff| &diff.files);
     let marked = |path: &str| files().find(|file| file.path == path && !file.during.is_empty());
@@ -373,7 +377,7 @@ fn without_observed(subtask: &SubTask, observed: &[Observation]) -> Value {
 }
 
 /// Renders the request to a sub-agent: the user's guidance so far (LEAD-4), its task, and the observations of its dependencies in this
-/// iteration (PAOR-5). `iteration` is its number in handles.
+/// iteration (PAOR-5). `iteration` is the number of this iteration in handles.
 pub fn task_request(task: &str, guidance: &[String], iteration: u32, findings: &[&Observation]) -> String {
     let findings = observation_lines(findings.iter().copied(), Some(iteration));
     render(

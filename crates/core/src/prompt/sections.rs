@@ -17,7 +17,7 @@ pub struct ObservationLine {
     pub title: String,
     /// The status with which the sub-task ended.
     pub status: ObservationStatus,
-    /// True if the plan says that the sub-task may fail: its failure is a result, too.
+    /// True if the plan says that the sub-task may fail, so that even its failure is a valid result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_fail: bool,
     /// The reason why the sub-task never started; `None` if it started.

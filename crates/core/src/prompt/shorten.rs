@@ -81,7 +81,7 @@ fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart
     if head.characters + tail.characters < max / 2 {
         return shorten(text, max, handle).into_owned();
     }
-    // The output of a file read already has line numbers: use those. Its first line is a header, so the file starts on the second.
+    // The output of a file read already has line numbers, so use them. Its first line is a header; the file starts on the second line.
     let number = |line: usize| match first_numbered_line(text) {
         Some(first) => (first + line).saturating_sub(2),
         None => line,
@@ -101,16 +101,16 @@ fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart
     )
 }
 
-/// Words in the lines of a log that say what went wrong, in lower case.
+/// Lowercase words that mark a line of a log as an error line.
 const ERROR_WORDS: [&str; 5] = ["error", "failed", "failure", "panicked", "fatal"];
-/// What says that nothing went wrong, although it has such a word. `10 failed` does not count as `0 failed`.
+/// Phrases that contain an error word but say that there are no errors. The `0 failed` in `10 failed` does not count.
 const NO_ERRORS: [&str; 4] = ["0 errors", "0 failed", "0 failures", "no errors"];
-/// The number of lines that are shown after a line that says what went wrong: they often say where.
+/// The number of lines to show after an error line, because they often say where the error is.
 const AFTER_ERROR: usize = 2;
 /// Maximum length of a line from the middle of a log, in characters.
 const MAX_ERROR_LINE: usize = 200;
 
-/// Returns the indices of the lines that say what went wrong.
+/// Returns the indices of the error lines.
 fn error_lines(text: &str) -> Vec<usize> {
     let says_error = |line: &str| {
         let line = line.to_lowercase();
@@ -127,8 +127,8 @@ fn error_lines(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Shortens a log to about `max` characters: keeps its first and last lines and, from the middle, the first lines that say what went wrong,
-/// each with the lines after it.
+/// Shortens a log to about `max` characters: keeps its first and last lines and, from the middle, the first error lines, each with the
+/// lines after it.
 fn shorten_log(text: &str, errors: &[usize], max: usize, handle: Option<&str>) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let cut = |line: &str| shorten(line, MAX_ERROR_LINE.min(max / 4), None).into_owned();
@@ -200,8 +200,8 @@ struct Fitting {
     bytes: usize,
 }
 
-/// Shortens data to about `max` characters: first its long strings, then its lists, which both preserve the structure. If this is not
-/// enough, replaces it by the beginning and the end of its JSON text.
+/// Shortens data to about `max` characters. First shortens its long strings, then its lists; both keep the structure. If this is not
+/// enough, replaces the data with the beginning and the end of its JSON text.
 fn shorten_data(data: &Value, max: usize, handle: Option<&str>) -> Value {
     let fits = |value: &Value| data_size(value) <= max;
     if fits(data) {

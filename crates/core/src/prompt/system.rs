@@ -126,7 +126,7 @@ fn ends_work(answer: AnswerForm) -> bool {
     }
 }
 
-/// Returns true if the user reads the agent's answer: that of a lead, whose plans may change something as well.
+/// Returns true if the user reads the agent's answer, which is the case only for a lead.
 fn answers_user(answer: AnswerForm) -> bool {
     match answer {
         AnswerForm::Plan => true,

@@ -36,7 +36,7 @@ pub(super) enum DeliveryKey {
     Redirection(AgentId, u32),
     /// Calls that the user allows, passed to an agent, with their number.
     AllowedCalls(AgentId, u32),
-    /// The beginning of the lead's acting. Contains the scope and step of the effect that started or continued the lead.
+    /// The message that the lead begins to act. Contains the scope and step of the effect that started or continued the lead.
     Acting(Scope, u32),
     /// An agent's report. Contains the scope and step of the effect that started the agent.
     Report(Scope, u32),
@@ -57,7 +57,7 @@ impl DeliveryKey {
         }
     }
 
-    /// Returns the delivery key of an agent input. A tool's result has one only if the tool is `delegate`.
+    /// Returns the delivery key of an agent input. A tool's result has a key only if the tool is `delegate`.
     pub(super) fn from_agent_input(agent: AgentId, input: &AgentInput) -> Option<Self> {
         match input {
             AgentInput::Started { .. } => Some(DeliveryKey::Start(agent)),

@@ -1,4 +1,4 @@
-//! Replays recordings: feeds recorded external inputs to machines that run the present code.
+//! Replays recordings: feeds recorded external inputs to machines that run the current code.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl Replay {
         let location = self.location(line);
         if let Err(refusal) = self.machines.apply(entry.clone()) {
             let recorded = format!("{}\n{}", json(&line.input), request_text(line.answers.as_ref()));
-            // A refused input changes nothing, so the machine still waits for the same effects.
+            // A refused input changes nothing, so the machine is still waiting for the same effects.
             let present = format!("{refusal}\n{}", self.machines.waiting(line.scope));
             return Err(difference(location, Part::Input, &recorded, &present));
         }
@@ -204,8 +204,8 @@ impl DeliveryKey {
     }
 }
 
-/// Returns true if both inputs say that the same call waits for the user, and the recorded one is from an earlier version without the
-/// fields for the lead's guidance and for what the call waits for.
+/// Returns true if both inputs report that the same call awaits the user, and the recorded input only lacks fields that earlier versions
+/// did not write: the lead's guidance and the kind of request.
 fn differs_in_new_fields_alone(recorded: &Input, present: &Input) -> bool {
     match (recorded, present) {
         (

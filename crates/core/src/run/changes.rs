@@ -26,7 +26,7 @@ pub struct ChangedFile {
     pub kind: FileChangeKind,
 }
 
-/// Changes that happened while a command of the run ran, made by the command or by something else (PAOR-10).
+/// Changes that happened while a command of the run was running, made by the command or by something else (PAOR-10).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandChanges {
     /// The command line.
@@ -85,7 +85,8 @@ pub(super) fn database_changes<'a>(changes: impl Iterator<Item = &'a StateChange
     found
 }
 
-/// Returns what the run changed besides files: databases, and requests sent that may have changed something; one text per change.
+/// Returns the run's changes other than file changes: changes of databases, and sent requests that may have changed something. One text per
+/// change.
 pub(super) fn other_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<String> {
     let is_sent =
         |change: &StateChange| matches!(change, StateChange::RequestSent { .. }) && change.is_reflected();
@@ -120,7 +121,7 @@ fn is_same_table(one: &StateChange, other: &StateChange) -> bool {
     table(one).is_some() && table(one) == table(other)
 }
 
-/// Returns the net changes while each command ran, over all executions of the command. Commands are in the order of
+/// Returns the net changes that happened while each command was running, over all executions of the command. Commands are in the order of
 /// their first executions.
 pub(crate) fn command_changes(during: &[DuringCommand]) -> Vec<CommandChanges> {
     let mut commands: Vec<(&str, Vec<&StateChange>)> = Vec::new();
@@ -144,7 +145,7 @@ impl CommandChanges {
     }
 }
 
-/// Returns the title for the changes while a command ran, in words for users: "changed while `cargo test` ran, by this
+/// Returns the title, as shown to users, for changes that happened while a command was running: "changed while `cargo test` ran, by this
 /// command or something else".
 pub fn during_command_title(command: &str) -> String {
     during_commands_title(&[command.to_owned()])
@@ -171,7 +172,7 @@ pub fn during_commands_title(commands: &[String]) -> String {
 }
 
 impl FileChangeKind {
-    /// Returns the kind of a single change; `None` if the change is not that of one file.
+    /// Returns the kind of a single change; `None` if the change does not concern exactly one file.
     pub fn from_change(change: &StateChange) -> Option<Self> {
         match change {
             StateChange::FileCreated { .. } => Some(FileChangeKind::Created),

@@ -40,7 +40,7 @@ pub struct ActiveSubTask {
 }
 
 impl Iteration {
-    /// Creates an iteration with the lead's own work, if it acted, and its plan; `None` if the lead made no plan.
+    /// Creates an iteration with the lead's own work, if it acted, and the graph of its plan, if it made one.
     pub(super) fn new(iteration: u32, lead: Option<Observation>, graph: Option<PlanGraph>) -> Self {
         Iteration {
             number: iteration,

@@ -7,10 +7,10 @@
 //!  every phase except Complete ──▶ Failed ──▶ Planning (only by `Resumed`, after a limit or an unreachable model)
 //! ```
 //!
-//! Lead and reflector are agents; sub-tasks are agents or sequences of tool calls. The lead is one agent for the whole run: it reports with a
-//! plan or text, and is continued when it is needed again (LEAD-1). Acting begins with its first call that is not safe to repeat, or its
-//! plan (LEAD-3). The machine starts sub-tasks as they become ready, collects their results, and ends the run for exactly one recorded
-//! reason (PAOR-12).
+//! Lead and reflector are agents; sub-tasks are agents or sequences of tool calls. The lead is one agent for the whole run: it reports with
+//! a plan or text, and is continued when it is needed again (LEAD-1). Acting begins with the lead's first call that is not safe to repeat,
+//! or with its plan (LEAD-3). The machine starts sub-tasks as they become ready, collects their results, and ends the run for exactly one
+//! recorded reason (PAOR-12).
 
 mod changes;
 mod iteration;
@@ -94,7 +94,7 @@ pub enum RunInput {
         /// Whether the call waits for a decision or an answer; always a decision in journals of earlier versions.
         #[serde(default, skip_serializing_if = "UserRequestKind::is_default")]
         request: UserRequestKind,
-        /// The number of the patterns of [`RunInput::CallsAllowed`] that the agent knew.
+        /// The number of [`RunInput::CallsAllowed`] patterns that the agent knew.
         #[serde(default, skip_serializing_if = "is_zero")]
         allowed: u32,
     },
@@ -111,7 +111,7 @@ pub enum RunInput {
         /// The user's decision.
         decision: Decision,
     },
-    /// The user answered a plan that waits for approval with guidance, which is guidance for the run (LEAD-2, PAOR-8).
+    /// The user answered a plan with guidance instead of approving it. The guidance is for the whole run (LEAD-2, PAOR-8).
     PlanGuided {
         /// The effect id of the lead's call that submitted the plan.
         effect: EffectId,
@@ -253,7 +253,7 @@ pub enum RunCommand {
     AllowCalls {
         /// The agent's id.
         agent: AgentId,
-        /// The number of the pattern among those that the user has added to the run, counted from 1.
+        /// The pattern's number among the patterns that the user has added to the run, counted from 1.
         number: u32,
         /// The calls that need no approval.
         calls: CallPattern,

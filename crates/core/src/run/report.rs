@@ -39,8 +39,8 @@ pub struct Report {
     pub end: Option<EndReason>,
     /// The outcome: the lead's answer, the last reflection's summary or the error of a failed run; empty if there is none.
     pub summary: String,
-    /// The lead's answer, if the reflector judged the goal achieved after it (LEAD-3): `summary` is then the reflector's. `None` if the
-    /// summary is the lead's answer itself, or the lead gave none.
+    /// The lead's answer, if the reflector then judged the goal achieved (LEAD-3), so that `summary` is the reflector's summary. `None` if
+    /// `summary` is the lead's answer itself, or there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// The oldest question that waits for the user's answer, or a question that was not asked because a limit allows no further iteration.
@@ -56,9 +56,9 @@ pub struct Report {
     pub waiting: Vec<WaitingCall>,
     /// The files that file tools changed, with their net changes over the whole run.
     pub changed: Vec<ChangedFile>,
-    /// The files that changed while commands ran, by the command or by something else, without the changes of file
-    /// tools (PAOR-10). Empty in [`Run::report`]; found by [`RunView::report`](crate::view::RunView::report), which
-    /// knows which calls ran at the same time.
+    /// The files that changed while commands were running, except changes by file tools (PAOR-10). The command or something else may have
+    /// changed them. Empty in [`Run::report`]; computed by [`RunView::report`](crate::view::RunView::report), which knows which calls ran
+    /// at the same time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed_during_commands: Vec<CommandChanges>,
     /// The tables that were created, dropped or whose rows changed, in the order of the first changes, with all rows of a table added up.
@@ -72,7 +72,7 @@ pub struct Report {
     /// The calls that the user did not approve but answered with guidance, each with its sub-task and the guidance (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guided: Vec<String>,
-    /// The user's guidance entries, each with the iteration whose lead received it (PAOR-8).
+    /// The user's guidance entries, each with the iteration in which the lead received it (PAOR-8).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<GuidanceStatus>,
     /// The sub-tasks of the last plan that are not done, each with the reason.
@@ -97,7 +97,7 @@ pub struct Report {
 pub struct GuidanceStatus {
     /// The guidance, in the user's words.
     pub guidance: String,
-    /// The iteration whose lead first received the guidance; `None` until then.
+    /// The iteration in which the lead first received the guidance; `None` until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
 }
@@ -228,8 +228,8 @@ impl Run {
         }
     }
 
-    /// The answer of the lead that the reflector of the current iteration judged achieved; `None` if it judged a plan, or the summary already
-    /// says the same.
+    /// The lead's answer with which the reflector of the current iteration judged the goal achieved; `None` if the reflector judged a plan,
+    /// or if the answer equals the summary.
     fn judged_answer(&self) -> Option<&str> {
         let judged = self
             .achieved_iteration()

@@ -26,8 +26,9 @@ pub enum ToolCategory {
     /// All other tools, such as those of embedders.
     #[default]
     Other,
-    /// Belongs to a service of the Model Context Protocol. The lead is not told about such a tool in its prompt or its requests: it calls the
-    /// tool by `call_tool` and reads the schema by `describe_tool` (MCP-4). A sub-agent that names the tool has it like any other.
+    /// Belongs to a service of the Model Context Protocol. The prompt and the requests of the lead do not describe such a tool: the lead
+    /// calls it through `call_tool` and reads its schema with `describe_tool` (MCP-4). A sub-agent whose spec lists the tool has it like
+    /// any other tool.
     Service,
     /// Talks to other agents or the user.
     Agents,
@@ -36,7 +37,7 @@ pub enum ToolCategory {
 }
 
 impl ToolCategory {
-    /// Returns true if the tools of this category are called by `call_tool` ([`crate::loop_tools`]).
+    /// Returns true if the tools of this category are called through `call_tool` ([`crate::loop_tools`]).
     pub fn is_called_by_name(self) -> bool {
         self == ToolCategory::Service
     }

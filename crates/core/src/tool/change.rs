@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{one_line, single_line};
 
-/// Maximum number of files that changed while a command ran in the text of a change.
+/// Maximum number of files to list that changed while a command was running.
 const SHOWN_FILES: usize = 20;
 
 /// The content and mode of a file at a point in time, which undo compares and restores.
@@ -75,8 +75,8 @@ pub enum StateChange {
         command: String,
         /// The exit code; `None` if a signal ended the process.
         code: Option<i32>,
-        /// The files that were created, edited or deleted while the command ran, by the command or by something else,
-        /// sorted by path (PAOR-10).
+        /// The files that were created, edited or deleted while the command was running, by the command or by something else, sorted by
+        /// path (PAOR-10).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<StateChange>,
     },
@@ -106,7 +106,7 @@ pub enum StateChange {
     },
     /// A server responded to an HTTP request that may have changed something on it.
     RequestSent {
-        /// The HTTP method in upper case.
+        /// The HTTP method in uppercase.
         method: String,
         /// The URL without user, password and query.
         url: String,
@@ -117,7 +117,7 @@ pub enum StateChange {
 
 impl StateChange {
     /// Returns true if the change must be judged by the reflector (LEAD-3). The exit of a command does not count as a change unless files
-    /// changed while the command ran. A request that only reads does not count, either.
+    /// changed while the command was running. A request that only reads does not count, either.
     pub fn is_reflected(&self) -> bool {
         match self {
             StateChange::FileCreated { .. }
@@ -162,8 +162,8 @@ impl StateChange {
         }
     }
 
-    /// Formats the change for the result of the call that made it. The exit of a command is `None`, because the rest of the result states
-    /// it, unless files changed while the command ran.
+    /// Formats the change for the result of the call that made it. `None` for the exit of a command, which the rest of the result states,
+    /// unless files changed while the command was running.
     pub(super) fn in_own_result(&self) -> Option<String> {
         match self {
             StateChange::ProcessExited { files, .. } => (!files.is_empty()).then(|| changed_meanwhile(files)),
@@ -261,7 +261,7 @@ impl fmt::Display for StateChange {
     }
 }
 
-/// Names the files that changed while a command ran.
+/// Lists the files that changed while a command was running.
 fn changed_meanwhile(files: &[StateChange]) -> String {
     let shown = files.iter().take(SHOWN_FILES);
     let shown: Vec<String> = shown.map(ToString::to_string).collect();

@@ -38,7 +38,7 @@ pub struct ModelToolResult {
     /// The output. A failed call may have output as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// The changes that the call made, one text per change, except the exit of a command, which the rest of the result states.
+    /// The changes that the call made, one text per change. Omits the exit of a command, which the rest of the result states.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// A note that the user changed the call's parameters.
@@ -199,7 +199,7 @@ fn write_output(f: &mut fmt::Formatter<'_>, after_marks: bool, output: &str) -> 
 }
 
 impl ModelToolResult {
-    /// Reads a result from its text; the output becomes a string. For readers of prompts, such as the offline model: the machines keep the
+    /// Parses a result from its text; the output becomes a string. For readers of prompts, such as the offline model. The machines keep the
     /// parts and never parse the text.
     pub fn from_text(text: &str) -> Self {
         let mut result = ModelToolResult {

@@ -1,11 +1,11 @@
-//! The schema of a tool's parameters as models get it.
+//! The schema of a tool's parameters as shown to models.
 
 use serde_json::{Map, Value};
 
 /// Keywords whose values are not schemas.
 const DATA: [&str; 5] = ["const", "default", "enum", "examples", "required"];
 
-/// Keywords whose values have schemas by name.
+/// Keywords whose values are objects with a schema for each name.
 const NAMED: [&str; 5] = [
     "$defs",
     "definitions",

@@ -8,7 +8,7 @@ const REJECTED: &str = "the user rejected the call";
 /// The beginning of the error message of a call that the user answered with guidance.
 const GUIDED: &str = "the user did not approve this call and says: ";
 
-/// The end of the error message of a call that the user answered with guidance: what is expected now.
+/// The end of the error message of a call that the user answered with guidance. Tells the model what to do next.
 const GUIDED_NEXT: &str =
     "\nThe call did not run. Go another way by these words, or finish and say what is left.";
 
@@ -98,8 +98,8 @@ impl ToolResult {
         }
     }
 
-    /// Returns true if the call was not carried out because of the user: it was not approved or answered, or other guidance came first. Such
-    /// a call is no failure of the tool or the model.
+    /// Returns true if the call was not executed because of the user: it was not approved or answered, or other guidance came first. Such a
+    /// call is not a failure of the tool or the model.
     pub(crate) fn was_withheld(&self) -> bool {
         match &self.outcome {
             ToolOutcome::Failure { code, .. } => {

@@ -5,18 +5,19 @@ use serde_json::Value;
 
 use super::{ParameterValues, ToolSpec};
 
-/// A rule on some calls of a tool. It is checked together with the schema of the parameters: when a plan is submitted, and before a call runs or
-/// a person is asked to approve it. Models get the tool's schema without the rules.
+/// A rule on some calls of a tool. It is checked together with the schema of the parameters: when a plan is submitted, and before a call
+/// runs or a person is asked to approve it. The schema that models receive does not include the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallRule {
-    /// The calls that the rule concerns: those that match all of these. A parameter that is left out counts with its default in the schema.
+    /// The calls to which the rule applies: those that match all of these conditions. An omitted parameter counts as having its default
+    /// from the schema.
     pub calls: Vec<ParameterValues>,
-    /// What the rule demands of these calls.
+    /// What the rule requires of these calls.
     #[serde(flatten)]
     pub demand: CallDemand,
 }
 
-/// What a [`CallRule`] demands.
+/// What a [`CallRule`] requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallDemand {

@@ -1,10 +1,10 @@
-//! Separates what file tools changed from what else changed while a command ran (PAOR-10).
+//! Separates the changes of file tools from all other changes that happened while a command was running (PAOR-10).
 
 use super::{PathState, change_between, is_within};
 use crate::tool::StateChange;
 
-/// Returns a file change that was noticed while a command ran, without the part that file tools made at the same time; `None` if nothing
-/// remains. `concurrent` has the changes of all calls that may have run at the same time as the command.
+/// Returns a file change that was detected while a command was running, without the part that file tools made at the same time; `None` if
+/// nothing remains. `concurrent` has the changes of all calls that may have run at the same time as the command.
 pub(super) fn without_file_tools<'a>(
     noticed: &StateChange,
     concurrent: impl IntoIterator<Item = &'a StateChange>,

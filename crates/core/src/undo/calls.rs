@@ -1,4 +1,5 @@
-//! The tool calls of a run, as its journal shows them: which have ended, which ran at the same time, and what changed while a command ran.
+//! The tool calls of a run, as its journal shows them: which have ended, which ran at the same time, and what changed while a command was
+//! running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,9 +126,8 @@ impl Calls {
         ended.flat_map(|call| call.changes.iter().map(|change| (call.effect, change)))
     }
 
-    /// Returns what changed while each of the commands ran that ended after an entry, in journal order. Leaves out what
-    /// file tools changed at the same time. Only this function separates the changes of file tools from all others
-    /// (PAOR-10).
+    /// For each command that ended after an entry, returns what changed while the command was running, in journal order. Leaves out the
+    /// changes that file tools made at the same time. Only this function separates the changes of file tools from all others (PAOR-10).
     pub(crate) fn during_commands(&self, after: u64) -> Vec<DuringCommand> {
         let mut found = Vec::new();
         for call in self.ended.iter().filter(|call| call.last > after) {

@@ -210,7 +210,7 @@ impl RunView {
             .unreported_delegated_work(|agent| self.agent(agent).map(Agent::work))
     }
 
-    /// For a failed run, the work of the agents that its end interrupted; empty for any other run.
+    /// For a failed run, the work of the agents that were still running when the run ended; empty for any other run.
     pub fn interrupted_work(&self) -> BTreeMap<AgentId, AgentWork> {
         if self.run().phase() != Phase::Failed {
             return BTreeMap::new();

@@ -46,7 +46,7 @@ pub(crate) struct Rename {
 /// A project to create in a folder of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewProject {
-    /// Small letters, digits, `-` and `_`, beginning with a letter.
+    /// The name: lowercase letters, digits, `-` and `_`, beginning with a letter.
     pub name: String,
     pub language: ProjectLanguage,
 }
@@ -114,7 +114,7 @@ pub(super) const KIND: &[&str] = &[
     "symbol",
 ];
 
-/// Words for the places where a name is used.
+/// Words for the locations at which a name is used.
 pub(super) const USAGES: &[&str] = &[
     "usage of",
     "usages of",
@@ -128,7 +128,7 @@ pub(super) const USAGES: &[&str] = &[
     "callers of",
 ];
 
-/// Words that begin a place, such as "in" of "in src". They are never names.
+/// Words that begin a scope clause, such as "in" in "in src". They are never names.
 pub(super) const SCOPE_OPENINGS: &[&str] = &["in", "only", "except", "not in", "but not", "ending"];
 
 /// Returns true if the text can be an identifier in a program.

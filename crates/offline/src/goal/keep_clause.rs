@@ -1,4 +1,4 @@
-//! The clause "… and keep the changes even if the tests fail": the user's wish not to undo a failed change.
+//! The clause "… and keep the changes even if the tests fail", which asks not to undo a failed change.
 
 use super::phrase::Phrase;
 use crate::words::Word;

@@ -1,7 +1,7 @@
 //! Parsing of goals: a sentence belongs to one of six families, or is declined.
 //!
 //! The parser of each family consumes the sentence word by word, beginning with its verb. If a word remains, the goal is
-//! [`Goal::Unsupported`], so that the offline model never executes only a part of a goal. Negations, second wishes and unknown qualifiers
+//! [`Goal::Unsupported`], so that the offline model never executes only a part of a goal. Negations, second requests and unknown qualifiers
 //! are therefore declined without special rules.
 
 mod change;

@@ -57,7 +57,7 @@ impl<'a> Phrase<'a> {
     }
 
     /// Consumes a name or a string, with any words of `kinds` before it ("the function"). A word of `kinds` is itself the name if it is
-    /// followed by a place, by one of `ends` or by the end of the sentence.
+    /// followed by a scope clause, by one of `ends` or by the end of the sentence.
     pub fn take_name(&mut self, kinds: &[&str], ends: &[&str]) -> Option<&'a Word> {
         let mut skipped = false;
         loop {

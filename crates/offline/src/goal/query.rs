@@ -46,7 +46,7 @@ pub(super) fn check(mut phrase: Phrase<'_>) -> Option<Goal> {
     phrase.is_finished().then_some(Goal::Check { check, expectation })
 }
 
-/// Consumes a check, such as "`cargo clippy`", "the tests" or "the build".
+/// Consumes the words for a check, such as "`cargo clippy`", "the tests" or "the build".
 fn checked(phrase: &mut Phrase<'_>) -> Option<CheckSelection> {
     if let Some(command) = phrase.take_quoted() {
         return command_words(&command.text).map(CheckSelection::Command);
@@ -102,7 +102,7 @@ pub(super) fn count(mut phrase: Phrase<'_>) -> Option<Goal> {
     Some(Goal::Count { target, scope })
 }
 
-/// Consumes what to count, such as "files", "usages of X", "lines with TODO" or "lines of Rust code".
+/// Consumes the words for what to count, such as "files", "usages of X", "lines with TODO" or "lines of Rust code".
 fn counted(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<CountTarget> {
     if phrase.eat(&["files"]) {
         return Some(CountTarget::Files);

@@ -1,6 +1,7 @@
-//! Parsing of the places in a goal: "in src and docs/", "in all markdown files", "except in tests/".
+//! Parsing of scope clauses, which name the files and folders that a goal covers: "in src and docs/", "in all markdown files", "except in
+//! tests/".
 //!
-//! A place must be unambiguous: a goal with a word that may be something else ("in comments") is not understood.
+//! A scope clause must be unambiguous: a goal with a word that may be something else ("in comments") is not understood.
 
 use super::grammar::SCOPE_OPENINGS;
 use super::phrase::Phrase;
@@ -35,14 +36,14 @@ const NO_PLACE: &[&str] = &[
     "with",
 ];
 
-/// An entry of a list of places.
+/// An item of a scope clause: a file or folder, a file extension, or the whole workspace.
 enum Place<'a> {
     Path(&'a Word),
     Ending(String),
     Workspace,
 }
 
-/// Consumes all places at the beginning of the phrase. Returns `None` if they are ambiguous.
+/// Consumes all scope clauses at the beginning of the phrase. Returns `None` if they are ambiguous.
 pub(super) fn parse(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
     loop {
         let mut ahead = *phrase;
@@ -92,21 +93,22 @@ pub(super) fn parse(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
     }
 }
 
-/// Consumes the places at the end of a sentence. Returns `None` if the phrase has other words.
+/// Consumes the scope clauses at the end of a sentence. Returns `None` if the phrase has other words.
 pub(super) fn finish(mut phrase: Phrase<'_>, scope: &mut Scope) -> Option<()> {
     parse(&mut phrase, scope)?;
     phrase.is_finished().then_some(())
 }
 
-/// Parses words that consist only of places, as [`Scope`]'s `Display` writes them. An empty list means the whole workspace.
+/// Parses words that consist only of scope clauses, as [`Scope`]'s `Display` writes them. Without any words, the scope is the whole
+/// workspace.
 pub(crate) fn whole_scope(words: &[Word]) -> Option<Scope> {
     let mut scope = Scope::default();
     finish(Phrase::new(words), &mut scope)?;
     Some(scope)
 }
 
-/// Parses the places at the end of guidance: "search only in src", "don't touch tests/", "leave the tests alone". Words before the places
-/// are ignored, except negations.
+/// Parses the scope clauses at the end of guidance: "search only in src", "don't touch tests/", "leave the tests alone". Other words before
+/// them are ignored, except negations.
 pub(crate) fn guidance_scope(words: &[Word]) -> Option<Scope> {
     let is_negation = |word: &Word| word.is_any(&["don't", "do", "not", "never", "no", "without"]);
     let last = words.iter().position(is_negation).unwrap_or(words.len());
@@ -136,7 +138,7 @@ fn excluded(mut phrase: Phrase<'_>) -> Option<Scope> {
     phrase.is_finished().then_some(scope)
 }
 
-/// Consumes a list of places, such as "src and docs/".
+/// Consumes the items of a scope clause, such as "src and docs/".
 fn places<'a>(phrase: &mut Phrase<'a>) -> Option<Vec<Place<'a>>> {
     let mut places = vec![place(phrase)?];
     loop {
@@ -144,7 +146,7 @@ fn places<'a>(phrase: &mut Phrase<'a>) -> Option<Vec<Place<'a>>> {
         if !ahead.eat(&["and"]) {
             return Some(places);
         }
-        // After "and" another wish may begin, so the list continues only with words that are certainly places.
+        // After "and", another request may begin, so the list continues only if the next word is certainly an item.
         let Some(next) = place(&mut ahead).filter(|place| match place {
             Place::Path(path) => is_certain(path),
             Place::Ending(_) => true,
@@ -188,7 +190,7 @@ fn is_certain(word: &Word) -> bool {
     !word.is_plain() || word.text.contains('/') || has_known_extension(&word.text)
 }
 
-/// Consumes a list of file endings, such as ".md and .txt".
+/// Consumes a list of file extensions, such as ".md and .txt".
 fn endings(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
     loop {
         let word = phrase.take()?;

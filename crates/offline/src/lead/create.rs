@@ -11,7 +11,8 @@ use crate::tools::{self, planned_call};
 /// Number of folder levels of a project.
 const DEPTH: u32 = 3;
 
-/// Plans the files that the folder does not have yet, and the project's test. A folder that exists before the run is left alone.
+/// Plans the creation of the files that the folder does not have yet, and the project's test. Plans nothing if the folder existed before
+/// the run.
 pub(super) fn plan(context: &PlanningContext<'_>, project: &NewProject) -> DraftOrCall {
     let listed = context
         .conversation
@@ -28,7 +29,7 @@ pub(super) fn plan(context: &PlanningContext<'_>, project: &NewProject) -> Draft
         false => Vec::new(),
     };
     let mut files = new_project::files(project);
-    // A list has no hidden files.
+    // The `list` tool omits hidden files.
     files.retain(|(path, _)| match path.contains("/.") {
         true => existing.is_empty(),
         false => !existing.contains(path),

@@ -177,8 +177,8 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
             format!("`{from}` could not be searched for{scope}: {error}.")
         });
     }
-    // Only before the rename has begun: afterwards the definition may already have the new name, and the remaining usages look like those
-    // of a library.
+    // Check this only before the rename has begun: afterwards the definition may already have the new name, and the remaining usages look
+    // like usages of a library.
     if let Some(first) = found.foreign.first().filter(|_| !context.has_begun()) {
         let why = match found.totals.introductions {
             0 => format!(", and nothing{scope} defines it"),

@@ -238,7 +238,7 @@ fn checks_passed(context: &ReflectionContext) -> String {
     }
 }
 
-/// Names the changed files outside the scope: they were changed before guidance restricted the scope.
+/// Names the changed files outside the scope, which were changed before guidance restricted the scope.
 fn outside(context: &ReflectionContext, scope: &Scope) -> String {
     let outside: Vec<String> = context
         .changed

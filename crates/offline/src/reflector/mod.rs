@@ -101,7 +101,7 @@ fn confirmations(context: &ReflectionContext) -> Vec<Confirmation> {
     passed.collect()
 }
 
-/// The last line that counts passed tests, else the last line; `None` if the output is empty.
+/// The last line that counts passed tests; if there is none, the last line. `None` if the output is empty.
 fn result_line(output: &str) -> Option<String> {
     let lines = output.lines().rev().map(str::trim);
     let mut whole = lines.filter(|line| !line.is_empty() && !line.contains(LEFT_OUT));

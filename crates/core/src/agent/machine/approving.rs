@@ -38,8 +38,8 @@ impl Agent {
         self.await_user(call, UserRequest::Approval(approval), commands);
     }
 
-    /// Allows calls from now on. A call that waits for approval, and that the policy allows now, runs. Any other request, such as a plan (LEAD-2), is
-    /// made again, so that the run learns that it still waits.
+    /// Allows calls from now on. Runs the call that is waiting for approval if the policy allows it now. Sends any other pending request,
+    /// such as a plan (LEAD-2), again, so that the run learns that the request is still pending.
     pub(super) fn allow_calls(&mut self, now: Timestamp, calls: CallPattern, commands: &mut Commands) {
         self.allowed.push(calls);
         let Some(request) = self.user_request() else {
@@ -64,7 +64,7 @@ impl Agent {
         decision: Decision,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        // A plan that the user answered with guidance is withdrawn as soon as the run has passed the guidance on.
+        // The user has answered the plan with guidance. The plan is withdrawn as soon as the run has passed the guidance on to the lead.
         if self.plan_guidance.is_some() {
             return Err(DecisionError::NotPending { effect }.into());
         }
@@ -116,7 +116,7 @@ impl Agent {
     }
 }
 
-/// The result of each call that follows a call that was not approved.
+/// The result of each call that is skipped because it follows a call that was not approved.
 fn not_approved() -> ToolResult {
     ToolResult::failure("the call did not run, because the user did not approve an earlier call of the reply")
         .with_code(code::NOT_APPROVED)

@@ -24,7 +24,7 @@ impl Agent {
         question: Question,
         commands: &mut Commands,
     ) {
-        // The answer is for the agent, not its final text.
+        // The user's answer is not the agent's final answer.
         call.terminate = false;
         let effect = self.outstanding.next_effect();
         let agent = self.spec().name.clone();
@@ -32,8 +32,8 @@ impl Agent {
         self.await_user(call, UserRequest::Question(Arc::new(asked)), commands);
     }
 
-    /// Handles the user's answer. It is the result of `ask_user`; a tool that asked during its call continues with it. Ignores the attempt in
-    /// `effect`.
+    /// Handles the user's answer: it becomes the result of `ask_user`, or goes to the running tool that asked the question. Ignores the
+    /// attempt in `effect`.
     pub(super) fn answered(
         &mut self,
         now: Timestamp,

@@ -25,9 +25,9 @@ use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
 use crate::tool::{ToolOutcome, ToolResult, code};
 
-/// Maximum number of characters of a string in the parameters, in a call's summary: a statement or a patch is whole.
+/// Maximum number of characters of each string parameter in a call's summary. Large enough for most SQL statements and patches.
 const DIGEST_PARAMETER: usize = 1_000;
-/// Maximum number of characters of an error, or of a string in an output with fields, in a call's summary.
+/// Maximum number of characters, in a call's summary, of an error or of each string in a structured output.
 const DIGEST_STRING: usize = 200;
 /// Maximum number of characters of a call's output in its summary.
 const DIGEST_OUTPUT: usize = 2_000;
@@ -152,7 +152,7 @@ impl Agent {
                 let rest = self.take_calls();
                 self.submit(now, call, rest, answer, commands);
             }
-            // Not expected, because a plan is validated before it is shown, and again when it is edited.
+            // Should not happen, because a plan is validated before it is shown, and again when it is edited.
             Some(Err(refused)) => {
                 self.answer_call(&call, &refused);
                 let rest = self.take_calls();
@@ -207,7 +207,7 @@ impl Agent {
         self.tools_for(call).check(call, allowed, access)
     }
 
-    /// The result of a call that the agent may not make, or not so.
+    /// Converts a call error to the call's result. For a lead or reflector, the error also lists the submission tool.
     fn call_error(&self, error: CallError) -> ToolResult {
         match self.answer_form() {
             AnswerForm::Plan if !self.run_spec.mode.is_auto() => {
@@ -313,10 +313,10 @@ impl Agent {
         }
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a successful terminating call ends the loop; the result of a failed one goes to the model (SPEC, "Where the rules
-            // meet", 1). A reflector cannot end with the result of another call.
+            // meet", 1). A reflector can end only with its submission.
             (ToolOutcome::Success { output }, _) if call.terminate && self.answer_form().allows_text() => {
                 let text = match output {
-                    // Without an output, the text is the rest of the result, such as the changes.
+                    // If the output is empty, the text is the rest of the result, such as the changes.
                     Value::String(text) if text.is_empty() => result.for_model().to_string(),
                     Value::String(text) => text.clone(),
                     Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
@@ -345,7 +345,8 @@ impl Agent {
         }
     }
 
-    /// Records a call that does not run, and answers it: with the reason why or, for `describe_tool`, with a description.
+    /// Records a call that does not run, and adds its result to the conversation: the reason why it does not run or, for `describe_tool`,
+    /// the description.
     pub(super) fn answer_call(&mut self, call: &ToolCall, result: &ToolResult) {
         self.record_call(None, call, result);
         let note = self.record_repetition(call, result);
@@ -402,7 +403,7 @@ impl Agent {
 }
 
 impl Agent {
-    /// Returns the changes since the agent started, each once with the number of times, in the order of their last occurrence.
+    /// Returns the distinct changes since the agent started, each with its number of occurrences, in the order of their last occurrence.
     pub(super) fn changes_so_far(&self) -> Vec<(String, usize)> {
         let now = self.work().changes.iter().map(|change| (change.to_string(), 1));
         let mut merged: BTreeMap<String, (usize, usize)> = BTreeMap::new();
@@ -423,7 +424,7 @@ fn refused_submission(errors: String) -> ToolResult {
     ToolResult::failure(errors).with_code(code::BAD_PARAMETERS)
 }
 
-/// Lists the errors of a plan for the lead. The first say enough if there are very many.
+/// Lists the errors of a plan for the lead, at most `LISTED_ERRORS`.
 fn plan_refusal(errors: impl IntoIterator<Item = String>) -> String {
     let mut errors: Vec<String> = errors.into_iter().map(|error| format!("- {error}")).collect();
     if let more @ 1.. = errors.len().saturating_sub(LISTED_ERRORS) {

@@ -1,4 +1,4 @@
-//! Tools of services, which the agent calls by `call_tool` and of which it learns by `describe_tool` (MCP-4).
+//! Tools of services. The agent calls them through `call_tool`, and reads their descriptions with `describe_tool` (MCP-4).
 
 use super::Agent;
 use crate::loop_tools::{CALL_TOOL, description_result};
@@ -14,8 +14,8 @@ impl Agent {
         tool.category.is_called_by_name().then_some(tool)
     }
 
-    /// Returns the call of the tool that a `call_tool` names: from then on, it is treated as if the model had called that tool. If no service has
-    /// such a tool, refuses the call.
+    /// Converts a `call_tool` call to a call of the named tool. From then on, it is treated as if the model had called that tool directly.
+    /// Refuses the call if no service has such a tool.
     pub(super) fn call_by_name(&mut self, call: &ToolCall, named: ToolCall) -> Option<ToolCall> {
         if self.callable_by_name(&named.tool).is_none() {
             let refused = self.unknown_tool(&named.tool);
@@ -41,7 +41,7 @@ impl Agent {
         let tools = self.run_spec.tool_set().specs();
         let of_services = tools.iter().filter(|tool| tool.category.is_called_by_name());
         let names: Vec<&str> = of_services.map(|tool| tool.name.as_str()).collect();
-        // Without the service's name, a name stands for the tool of any service that has one.
+        // The model may have left out the service's name, so look for a tool with this name in every service.
         let is_inner = |full: &&&str| !name.is_empty() && full.ends_with(&format!("__{name}"));
         let inner = names.iter().find(is_inner).copied();
         let nearest = inner.or_else(|| nearest(name, names.iter().copied()));

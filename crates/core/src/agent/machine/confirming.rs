@@ -1,5 +1,6 @@
-//! Reflections with confirmations (PAOR-10). The outputs of the confirming calls are in the journal, not in this machine. So the submission
-//! runs as a call that checks them: its result is the complete list of confirmations, or the problems with them.
+//! Reflections with confirmations (PAOR-10). The outputs of the confirming calls are in the journal, not in this machine. Therefore the
+//! submission runs like a tool call that checks the confirmations. Its result is the complete list of confirmations, or the problems with
+//! them.
 
 use std::collections::VecDeque;
 
@@ -56,7 +57,7 @@ impl Agent {
             Ok(reflection) => self.submit(now, call, rest, AgentAnswer::Reflection(reflection), commands),
             Err(error) => {
                 let refused = match result.succeeded() {
-                    // Not expected, because the check returns confirmations.
+                    // Should not happen, because the check returns confirmations.
                     true => ToolResult::failure(error),
                     false => result,
                 };

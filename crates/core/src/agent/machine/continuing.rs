@@ -34,7 +34,7 @@ impl Agent {
             agents_left,
             guidance,
         } = continuation;
-        // The report has the work until now. The next lines discard it.
+        // The work so far has been reported, so only its totals are kept.
         self.earlier_usage = self.usage();
         self.earlier_changes = self.changes_so_far();
         self.earlier_calls += self.work().calls.len();
@@ -45,7 +45,7 @@ impl Agent {
         self.continuations = number;
         self.agents_left = Some(agents_left);
         self.guidance_given = Some(guidance);
-        // The message contains the run's guidance.
+        // The continuation message already contains the run's guidance.
         self.guidance
             .retain(|guidance| matches!(guidance, Guidance::OfAgent(_)));
         self.work = AgentWork::default();
@@ -83,7 +83,7 @@ impl Agent {
         }
     }
 
-    /// Returns true if the agent ended with a plan, whose result is open.
+    /// Returns true if the agent ended by submitting a plan, and this call has no result yet.
     fn has_submitted(&self) -> bool {
         match &self.state {
             State::Done(report) => matches!(report.result, Ok(AgentAnswer::Plan(_))),
@@ -91,7 +91,8 @@ impl Agent {
         }
     }
 
-    /// Adds the message as the result of the open submission, or after the results of all open calls as a user message.
+    /// Adds the message to the conversation: as the result of the open submission, or as a user message after the results of all open
+    /// calls.
     fn add_message(&mut self, message: String, submitted: bool) {
         if let Some(content) = self.close_calls(message, submitted) {
             self.conversation.push(Message::User { content });
@@ -135,8 +136,8 @@ impl Agent {
         self.open_calls.extend(running.into_iter().chain(rest));
     }
 
-    /// The number of the run's next guidance entry that the lead does not know. Entries that were lost when a process
-    /// was killed are sent again.
+    /// The number of the first of the run's guidance entries that the lead does not know yet. Entries that were lost when a process was
+    /// killed are sent again.
     pub(super) fn next_guidance(&self) -> u32 {
         let of_run = |guidance: &&Guidance| matches!(guidance, Guidance::OfRun(_));
         let waiting = self.guidance.iter().filter(of_run).count();
@@ -144,8 +145,8 @@ impl Agent {
         u32::try_from(known + 1).unwrap_or(u32::MAX)
     }
 
-    /// Cancels the request or call, and makes a new request with the guidance. If a delegate is working, the run stops
-    /// it, and its findings become the result of the call.
+    /// Cancels the running request or call, and sends the model a new request with the guidance. If a delegate is working, the run stops
+    /// it, and the delegate's findings become the result of the call.
     pub(super) fn redirect(
         &mut self,
         now: Timestamp,
@@ -153,7 +154,7 @@ impl Agent {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.guidance.push(Guidance::OfRun(guidance));
-        // A call that has asked the user is running.
+        // A running call may be waiting for the user's answer to its question.
         self.answer_tool(now, None, commands);
         let pending = self.outstanding.iter().next();
         let Some((effect, pending)) = pending.map(|(effect, pending)| (effect, pending.clone())) else {
@@ -182,7 +183,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Announces the lead's first call that is not safe to repeat or delegates (LEAD-3).
+    /// Announces that the lead begins to act, at its first call that delegates or is not safe to repeat (LEAD-3).
     pub(super) fn begin_acting(&mut self, call: &ToolCall, commands: &mut Commands) {
         let is_lead = self.brief.role == AgentRole::Lead;
         if !is_lead

@@ -41,14 +41,14 @@ pub(super) struct Conversation {
     given: ContextCalls,
 }
 
-/// A call and the result that its message shows.
+/// A call, and its result as shown to the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ShownCall {
     /// `None` if the call did not run.
     effect: Option<EffectId>,
-    /// `None` before the result, and for a message in place of a result.
+    /// `None` if the call has no result yet, or if a message from the run took the place of its result.
     result: Option<ModelToolResult>,
-    /// True if the model called `call_tool`, which named the tool.
+    /// True if the model called the tool through `call_tool`.
     by_name: bool,
 }
 
@@ -159,7 +159,7 @@ impl Conversation {
         self.calls.iter().filter_map(effect).collect()
     }
 
-    /// The messages since the agent started, without the system prompt and those of earlier turns.
+    /// The messages since the agent started, without the system prompt and the messages of earlier turns.
     pub(super) fn own_messages(&self) -> &[Message] {
         &self.messages[(self.history + 1).min(self.messages.len())..]
     }
@@ -215,7 +215,8 @@ impl Conversation {
         }
     }
 
-    /// Notes that the model called the tool by `call_tool`. Its result has the name of the tool that the model called, as providers require.
+    /// Records that the model called the tool through `call_tool`. The result then has the name `call_tool`, because providers require the
+    /// name of the tool that the model called.
     pub(super) fn set_called_by_name(&mut self, call: &ToolCall) {
         self.calls.entry(call.id.clone()).or_default().by_name = true;
     }
@@ -252,8 +253,9 @@ impl Conversation {
         });
     }
 
-    /// The result as shown to the model. Results of `read_output`, and results with files that now count as seen, are not shortened,
-    /// because their tools already limit the size; neither are descriptions of tools, of which a part is of no use (MCP-4).
+    /// The result as shown to the model. Three kinds of results are not shortened: results of `read_output` and results with files that now
+    /// count as seen, because their tools already limit the size, and descriptions of tools, because a part of a description is useless
+    /// (MCP-4).
     fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> ModelToolResult {
         let mut whole = result.for_model();
         if call.tool == DELEGATE
@@ -334,7 +336,8 @@ impl Conversation {
             .unwrap_or(self.messages.len())
     }
 
-    /// Reduces results of earlier turns to one line each, except those of plans, oldest first, until the conversation has at most this many tokens.
+    /// Reduces results of earlier turns to one line each, oldest first, until the conversation has at most this many tokens. Results of
+    /// plans are not reduced.
     pub(super) fn shrink_results(&mut self, tokens: u64) {
         self.counted.last = None;
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
@@ -472,7 +475,7 @@ impl Share {
     }
 }
 
-/// Returns the call's id and the text of a result that may be shortened: all but those of plans.
+/// Returns the call's id and the text of a result that may be shortened; `None` for the result of a plan and for any other message.
 fn shortenable(message: &mut Message) -> Option<(&str, &mut String)> {
     match message {
         Message::Tool {
@@ -487,7 +490,7 @@ fn shortenable(message: &mut Message) -> Option<(&str, &mut String)> {
 }
 
 impl ShownCall {
-    /// The result that a message with this text shows.
+    /// The call's result as shown to the model; if there is none, a success with the message's `text` as its output.
     fn shown(&self, text: &str) -> ModelToolResult {
         self.result.clone().unwrap_or_else(|| ModelToolResult {
             success: true,
@@ -496,14 +499,14 @@ impl ShownCall {
         })
     }
 
-    /// Returns the result that a message with this text shows, shortened to about `max` characters.
+    /// Returns the shown result, shortened to about `max` characters. `text` is the text of its message.
     fn shortened(&self, text: &str, max: usize, display: ResultDisplay) -> ModelToolResult {
         let handle = display.handle(self.effect).map(|effect| effect.to_string());
         prompt::shorten_result(self.shown(text), max, handle.as_deref())
     }
 
-    /// Shows a shorter result, and returns the estimated tokens saved. Does nothing if this result does not have fewer
-    /// tokens.
+    /// Replaces the text of the message with a shorter result, and returns the estimated number of tokens saved. Does nothing if `shorter`
+    /// does not have fewer tokens.
     fn replace(&mut self, text: &mut String, shorter: ModelToolResult) -> u64 {
         let short = content(&shorter);
         let (before, now) = (estimated_tokens(text), estimated_tokens(&short));
@@ -515,7 +518,7 @@ impl ShownCall {
     }
 }
 
-/// The text of a result's message. Tool output may look like a section of a prompt.
+/// The text of a result's message. Tags are escaped, because tool output may look like a section of a prompt.
 fn content(result: &ModelToolResult) -> String {
     escape_tags(&result.to_string()).into_owned()
 }

@@ -52,7 +52,7 @@ impl Agent {
         (call.tool == DELEGATE && self.is_handled_here(call)).then(|| delegation(call))?
     }
 
-    /// The question or report of a checked call; `None` for a call of another tool.
+    /// The parsed call of one of the tools in [`crate::loop_tools`]; `None` for a call of another tool.
     pub(super) fn loop_call(&self, call: &ToolCall) -> Option<LoopCall> {
         self.is_handled_here(call).then(|| LoopCall::read(call))?
     }

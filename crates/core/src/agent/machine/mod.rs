@@ -61,19 +61,19 @@ pub struct Agent {
     calls_of_turn: u32,
     last_turn_announced: bool,
     compactions: u32,
-    /// Set until the messages of earlier turns are summarised because the user asked for it.
+    /// Set if the user asked to summarise the messages of earlier turns, until this is done.
     compacts_history: bool,
     /// The summary that replaced earlier turns; empty if no turns were replaced.
     summary: String,
     /// The number of failed calls since the agent started.
     failed: u32,
-    /// The number of calls since the agent started that were not carried out because of the user ([`ToolResult::was_withheld`]).
+    /// The number of calls since the agent started that were not executed because of the user ([`ToolResult::was_withheld`]).
     withheld: u32,
     /// The estimated tokens of a request that the model refused as too long; `None` if none was refused. Later requests must be smaller,
     /// even if the configured context window is larger.
     too_long: Option<u64>,
     outstanding: Outstanding<Pending>,
-    /// The calls of the last reply that had no result when the agent ended: first the submission, or the call that was interrupted.
+    /// The calls of the last reply that had no result when the agent ended, beginning with the submission or the interrupted call.
     open_calls: VecDeque<ToolCall>,
     /// The calls that the user has allowed since the run started.
     allowed: Vec<CallPattern>,
@@ -87,7 +87,7 @@ pub struct Agent {
     continuations: u32,
     /// True once the lead has begun to act, since its start or its last continuation (LEAD-3).
     acting: bool,
-    /// Set if urgent guidance came while a delegate worked: the calls that follow in the reply do not run.
+    /// Set if immediate guidance came while a delegate was working: the calls that follow in the reply do not run.
     redirected: bool,
     turns: u32,
     malformed: u32,
@@ -98,13 +98,13 @@ pub struct Agent {
     earlier_usage: Usage,
     /// The number of calls before the last continuation.
     earlier_calls: usize,
-    /// The changes before the last continuation, each once with the number of times.
+    /// The distinct changes before the last continuation, each with its number of occurrences.
     earlier_changes: Vec<(String, usize)>,
     started_at: Timestamp,
     deadline: Timestamp,
     /// When the delegate of the current call started; `None` if no delegate is working.
     delegating_since: Option<Timestamp>,
-    /// The guidance with which the user answered the plan that waits, until the run has passed it on.
+    /// The guidance with which the user answered the pending plan, until the run has passed the guidance on to the lead.
     plan_guidance: Option<String>,
     /// Whether the user changed the open plan before it was approved (LEAD-2).
     plan_edited: Edited,
@@ -114,14 +114,14 @@ pub struct Agent {
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Asking,
-    /// Waits for the model's summary of earlier turns (LOOP-11). Contains the messages of the request.
+    /// The agent is waiting for the model's summary of earlier turns (LOOP-11). Contains the messages of the request.
     Summarising(Arc<Vec<Message>>),
-    /// A call runs or waits for the user. Contains the calls that follow it in the reply.
+    /// A call is running or waiting for the user. Contains the calls that follow it in the reply.
     Calling(VecDeque<ToolCall>),
     Done(Box<AgentReport>),
 }
 
-/// Guidance that waits for the next request.
+/// User guidance to add to the next model request.
 #[derive(Clone, Debug, PartialEq)]
 enum Guidance {
     /// Given to this agent alone.
@@ -310,7 +310,7 @@ impl Agent {
         self.turns
     }
 
-    /// The time at which the agent reaches its time limit (LOOP-5), unless it waits for a person or for other agents until then.
+    /// The time at which the agent reaches its time limit (LOOP-5), if it does not wait for a person or for other agents before then.
     pub fn deadline(&self) -> Timestamp {
         self.deadline
     }
@@ -437,7 +437,7 @@ impl Agent {
             }
             AgentInput::ToolFinished { effect, result } => {
                 if self.asking_call() == Some(effect) {
-                    // The call needs no answer any more.
+                    // The call no longer needs an answer.
                     self.answer_tool(now, None, &mut commands);
                 }
                 let (call, edited) = self.end_call(effect)?;
@@ -512,7 +512,7 @@ impl Agent {
     /// outstanding effect is retried if that is safe.
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
         let last_active = last_seen.max(self.last_at);
-        // The process in which a tool asked has ended, and the call with it.
+        // A call that asked the user a question ended with its process.
         self.answer_tool(last_active, None, commands);
         let away = now - last_active;
         match self.waiting_since() {

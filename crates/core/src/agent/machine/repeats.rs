@@ -25,7 +25,7 @@ impl Repeats {
     }
 }
 
-/// Returns true if the change counts as progress. An exited command counts only if files changed while it ran.
+/// Returns true if the change counts as progress. An exited command counts only if files changed while it was running.
 fn is_progress(change: &StateChange) -> bool {
     match change {
         StateChange::FileCreated { .. }

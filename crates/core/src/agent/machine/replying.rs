@@ -77,7 +77,7 @@ impl Agent {
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
             AnswerForm::Reflection if self.malformed + 1 >= self.spec().limits.max_malformed => {
-                // The run asks the user with these words (SPEC, "Where the rules meet", 7).
+                // The run shows this text to the user, who decides how to continue (SPEC, "Where the rules meet", 7).
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
             AnswerForm::Reflection => {

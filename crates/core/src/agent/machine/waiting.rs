@@ -136,8 +136,8 @@ impl Agent {
             .chain([self.request_command(request)])
     }
 
-    /// Returns the command that makes a request. It contains the number of patterns of allowed calls and, for a lead, of the run's guidance entries
-    /// that the agent knows.
+    /// Returns the command that makes a request. It states how many patterns of allowed calls and, for a lead, how many of the run's
+    /// guidance entries the agent knows.
     pub(super) fn request_command(&self, request: &UserRequest) -> AgentCommand {
         let guidance = self.guidance_given.map(|_| self.next_guidance() - 1);
         let allowed = u32::try_from(self.allowed.len()).unwrap_or(u32::MAX);
@@ -175,7 +175,7 @@ impl Agent {
     ) -> Result<(), Refusal> {
         let is_delegating = self.is_delegating();
         let (call, edited, approved) = match self.outstanding.get(effect)? {
-            // A delegate asks by itself.
+            // A delegate sends its own questions to the user.
             Pending::Tool { .. } if is_delegating => return Err(Refusal::Stale { effect }),
             Pending::Tool {
                 call,
@@ -200,7 +200,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Gives a running call the user's answer to its question; `None` if there is no answer. Does nothing if no running call has asked.
+    /// Gives a running call the user's answer to its question. `answer` is `None` if there is no answer. Does nothing if no running call
+    /// has asked.
     pub(super) fn answer_tool(&mut self, now: Timestamp, answer: Option<String>, commands: &mut Commands) {
         let Some(UserRequest::ToolQuestion { approved, of, .. }) = self.user_request() else {
             return;
@@ -244,9 +245,9 @@ impl Agent {
         self.withdraw(now, &ToolResult::redirected(), commands);
     }
 
-    /// Handles guidance while a request waits. A plan or a question is withdrawn, because the user gave guidance instead; the next request to
-    /// the model contains it (LEAD-2, PAOR-8). A running call that has asked continues without an answer. A lead makes any other request
-    /// again, so that the run learns that the guidance does not change it.
+    /// Handles guidance while a request is pending. A plan or a question of the agent is withdrawn, because the user gave guidance instead;
+    /// the next model request contains the guidance (LEAD-2, PAOR-8). A running call that has asked a question continues without an answer.
+    /// A lead sends any other pending request again, so that the run learns that the guidance does not affect the request.
     pub(super) fn guided_while_waiting(&mut self, now: Timestamp, commands: &mut Commands) {
         let Some(request) = self.user_request() else {
             return;
@@ -291,9 +292,9 @@ impl Agent {
         }
     }
 
-    /// In a fork, asks the user again: for approval of each call that waits for it or that was approved and has not ended, because decisions
-    /// made in the source run are not valid in the fork (APPROVE-3), and for the answer to an open question. The waiting time so far does not
-    /// count towards the time limit (LOOP-5).
+    /// In a fork, asks the user again for open approvals and for answers to open questions. Calls that were approved but have not ended
+    /// need a new approval, because decisions made in the source run are not valid in the fork (APPROVE-3). The waiting time so far does
+    /// not count towards the time limit (LOOP-5).
     pub(super) fn renew_requests(&mut self, now: Timestamp) {
         let waiting_since = self.waiting_since();
         self.plan_guidance = None;
@@ -311,7 +312,7 @@ impl Agent {
                         UserRequest::Question(asked) => {
                             UserRequest::Question(Arc::new(asked.renewed(&self.run_spec.limits, now)))
                         }
-                        // The call, which no longer runs, asks again if it is repeated.
+                        // The call is no longer running. If it is repeated, it asks again.
                         UserRequest::ToolQuestion { .. } => continue,
                     };
                     (call.clone(), *edited, renewed)

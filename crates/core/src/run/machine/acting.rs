@@ -51,7 +51,7 @@ impl Run {
         self.reflect(commands)
     }
 
-    /// Takes the next sub-task that is ready, if a slot is free. Sub-tasks that wait for the user occupy no slot (HOST-11).
+    /// Takes the next sub-task that is ready, if a slot is free. Sub-tasks that wait for the user do not occupy a slot (HOST-11).
     fn take_ready(&mut self) -> Result<Option<usize>, Refusal> {
         let max_parallel = self.spec().limits.max_parallel.max(1) as usize;
         let waiting = self.work.waiting_subtasks();

@@ -82,8 +82,8 @@ impl Run {
         commands.push(RunCommand::AskApproval { approval });
     }
 
-    /// Allows calls from now on: of the plan, and of all agents. Planned calls that wait for approval, and that the policy allows now, run. A
-    /// pattern that is known already changes nothing.
+    /// Allows these calls of plans and of all agents from now on. Runs the planned calls that are waiting for approval if the policy allows
+    /// them now. A pattern that is already known changes nothing.
     pub(super) fn allow_calls(
         &mut self,
         now: Timestamp,
@@ -109,7 +109,8 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the commands that tell an agent which calls the user has allowed since the run started. The agent refuses those that it knows.
+    /// Returns the commands that tell an agent which calls the user has allowed since the run started. The agent refuses patterns that it
+    /// already knows.
     pub(super) fn allow_again(&self, agent: AgentId) -> impl Iterator<Item = RunCommand> {
         (1..)
             .zip(&self.allowed)
@@ -199,8 +200,8 @@ impl Run {
         Ok((effect, position, call))
     }
 
-    /// Records that an agent's call waits for the user. The agent's sub-task frees its slot. If an agent does not know all calls that the user allows,
-    /// or a lead not all guidance, its request is refused: it will withdraw the request or make it again.
+    /// Records that an agent's call waits for the user. The agent's sub-task frees its slot. Refuses the input if the agent does not know
+    /// all calls that the user allows or, for a lead, all guidance. The agent will then withdraw its request or make it again.
     pub(super) fn call_awaits_user(
         &mut self,
         now: Timestamp,

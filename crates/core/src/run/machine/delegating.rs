@@ -273,7 +273,7 @@ fn includes_call(work: &AgentWork, call: EffectId) -> bool {
     })
 }
 
-/// Inserts the calls of a delegate after the call that started it, so that all calls are in the order of time. Appends them if the caller
+/// Inserts the calls of a delegate after the call that started it, so that all calls are in chronological order. Appends them if the caller
 /// ended before that call did.
 fn insert_after(calls: &mut Vec<CallSummary>, call: EffectId, of_delegate: Vec<CallSummary>) {
     let is_call = |known: &CallSummary| known.effect.is_some_and(|effect| effect.is_same_effect(call));

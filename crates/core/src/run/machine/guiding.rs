@@ -25,7 +25,7 @@ impl Run {
         }
     }
 
-    /// Records guidance that answers a plan of the lead. After a restart the lead may send it again.
+    /// Records guidance with which the user answered a plan of the lead. After a restart, the lead may send the same guidance again.
     pub(super) fn plan_guided(
         &mut self,
         effect: EffectId,

@@ -55,7 +55,7 @@ pub struct Run {
     /// The lead; `None` until it is started.
     lead: Option<Lead>,
     work: OutstandingWork,
-    /// True after urgent guidance until all running work has stopped. Until then nothing new starts; afterwards the next plan is made
+    /// True after immediate guidance until all running work has stopped. Until then nothing new starts; afterwards the next plan is made
     /// (PAOR-8).
     redirecting: bool,
     /// Set while all outstanding work waits for the user's decisions and answers.
@@ -140,8 +140,8 @@ impl Run {
         self.iteration
     }
 
-    /// The number of an iteration of this run in handles: counted from the first turn of the conversation, so that a handle names one output of
-    /// the whole conversation.
+    /// The number that identifies an iteration of this run in handles. It is counted from the first turn of the conversation, so that
+    /// handles are unique in the whole conversation.
     pub fn iteration_in_conversation(&self, iteration: u32) -> u32 {
         let earlier = self.spec.earlier_turns().map_or(0, |earlier| earlier.iterations);
         earlier.saturating_add(iteration)

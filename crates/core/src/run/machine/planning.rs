@@ -127,7 +127,7 @@ impl Run {
         Some(Message::User { content })
     }
 
-    /// The result for a plan of the lead that was open when the run ended: the parts of the iterations that the lead has not received.
+    /// The result of the lead's plan that was still open when the run ended: the iterations' results that the lead has not received.
     pub(crate) fn closing_message(&self) -> String {
         let told = self.lead.as_ref().map_or(0, |lead| lead.told_iterations);
         let ended: Vec<EndedIteration<'_>> = self
@@ -249,7 +249,7 @@ impl Run {
                 }
                 self.advance(now, commands)
             }
-            // Not expected, because the lead's own machine already refuses invalid plans.
+            // Should not happen, because the lead's own machine already refuses invalid plans.
             Err(errors) => {
                 let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 self.finish(EndReason::failed(errors.join("; ")), commands)
@@ -285,8 +285,9 @@ impl Run {
         self.enter(Phase::Observing, commands)
     }
 
-    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6). The reflector judges it if there is work
-    /// with which it has not yet found the goal achieved (LEAD-3). Guidance that came after the lead's last request needs another iteration (PAOR-8).
+    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6). The reflector judges the answer if there
+    /// is work since it last found the goal achieved (LEAD-3). Guidance that came after the lead's last request needs another iteration
+    /// (PAOR-8).
     fn accept_answer(
         &mut self,
         text: String,

@@ -1,6 +1,6 @@
 //! Resuming a run that failed at a limit or because no model could be reached (PAOR-1, PAOR-3).
 //!
-//! The run first records the work that its end interrupted as observations. Then it makes the next plan, under the new limits, if any.
+//! The run first records the interrupted work as observations. Then it makes the next plan, under the new limits, if any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -60,7 +60,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns true if a file tool changed a file, or a file changed while a command ran.
+    /// Returns true if a file tool changed a file, or a file changed while a command was running.
     fn may_have_changed_files(&self) -> bool {
         let is_noticed = |change: &StateChange| matches!(change, StateChange::ProcessExited { files, .. } if !files.is_empty());
         !self.changed_files().is_empty() || changes(&self.iterations, &[]).any(is_noticed)

@@ -82,7 +82,7 @@ pub(super) enum Purpose {
     SubTask(usize),
     /// The result of a `delegate` call of another agent.
     Delegation(EffectId),
-    /// No purpose: the agent is a reflector that was stopped. The run uses only the usage in its report.
+    /// The result is no longer needed: the agent is a reflector that was stopped. Only the usage in its report is counted.
     Abandoned,
 }
 
@@ -143,7 +143,7 @@ impl Purpose {
 }
 
 impl RunningAgent {
-    /// `known_guidance` is the number of the run's guidance entries that the agent receives at its start.
+    /// Creates a running agent. `known_guidance` is the number of the run's guidance entries that the agent receives at its start.
     pub(super) fn new(brief: Arc<AgentBrief>, purpose: Purpose, known_guidance: u32) -> Self {
         RunningAgent {
             brief,
@@ -512,7 +512,7 @@ impl OutstandingWork {
         Ok(())
     }
 
-    /// Records that guidance was sent to the lead: the request that it made before, if any, is outdated.
+    /// Records that guidance was sent to the lead, which makes its earlier request, if any, outdated.
     pub(super) fn outdate_request(&mut self, agent: AgentId) {
         let Some((effect, _)) = self.by_id(agent) else {
             return;
@@ -527,7 +527,7 @@ impl OutstandingWork {
         });
     }
 
-    /// Records that a rule was sent to all agents: the requests that they made before are outdated.
+    /// Records that a rule was sent to all agents, which makes their earlier requests outdated.
     pub(super) fn outdate_all_requests(&mut self) {
         let waiting = self.agents().filter(|(_, agent)| agent.awaited_call.is_some());
         let waiting: Vec<EffectId> = waiting.map(|(effect, _)| effect).collect();
