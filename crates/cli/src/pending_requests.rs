@@ -62,7 +62,7 @@ impl PendingRequests {
                 .as_ref()
                 .map_or_else(Vec::new, |subtask| affected_subtasks(view, subtask)),
             proposal: proposal(view, &call),
-            suggestions: policy.suggestions(&call.approval),
+            suggestions: call.approval.suggestions(&policy),
             call,
         });
         PendingRequests {
@@ -75,7 +75,7 @@ impl PendingRequests {
 
     /// Returns true if a rule that allows `calls` approves the pending call.
     pub(crate) fn approves(&self, calls: &CallPattern, pending: &PendingCall) -> bool {
-        self.policy.approves_with(calls, &pending.call.approval)
+        pending.call.approval.is_approved_by(calls, &self.policy)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

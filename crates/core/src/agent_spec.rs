@@ -9,6 +9,9 @@ use crate::price::Price;
 use crate::text::one_line;
 use crate::tool::Access;
 
+pub use crate::answer_form::AnswerForm;
+pub use crate::loop_tools::DELEGATE;
+
 /// The specification of an agent: its purpose, tools, prompt, model and limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpec {
@@ -55,9 +58,6 @@ pub struct BasePrompt {
     /// The text.
     pub text: String,
 }
-
-/// The name of the delegation tool. An agent may delegate if its spec lists this tool.
-pub const DELEGATE: &str = "delegate";
 
 impl AgentSpec {
     /// Returns true if the agent may delegate.
@@ -117,29 +117,6 @@ impl Default for ModelProfile {
             max_output_tokens: None,
             price: None,
             max_result: Some(16 * 1024),
-        }
-    }
-}
-
-/// The form of an agent's answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AnswerForm {
-    /// Text: a reply without a call (LOOP-4), such as the findings of a sub-agent.
-    #[default]
-    Text,
-    /// A valid call of `submit_plan`, or text that answers the goal directly.
-    Plan,
-    /// A valid call of `submit_reflection`.
-    Reflection,
-}
-
-impl AnswerForm {
-    /// Returns true if a reply without a call can be the agent's answer.
-    pub(crate) fn allows_text(self) -> bool {
-        match self {
-            AnswerForm::Text | AnswerForm::Plan => true,
-            AnswerForm::Reflection => false,
         }
     }
 }

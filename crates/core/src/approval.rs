@@ -7,11 +7,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::call::SUBMIT_PLAN;
 use crate::digest::{canonical, sha256_hex};
 use crate::id::EffectId;
 use crate::message::ToolCall;
-use crate::policy::{Policy, Ruling};
-use crate::spec::RunSpec;
+use crate::policy::{CallPattern, Policy, Ruling};
 use crate::time::{Millis, Timestamp};
 
 /// A call that waits for the user's decision. In JSON, times are milliseconds since 1970-01-01 UTC.
@@ -121,12 +121,14 @@ pub(crate) enum ResolvedDecision {
 }
 
 impl Approval {
-    /// Creates an approval request for a call. `agent` is the name of the calling agent; `None` for a call of the plan.
+    /// Creates an approval request for a call. `agent` is the name of the calling agent; `None` for a call of the plan. `workspace` is an
+    /// absolute path. The request expires after `timeout`, or never.
     pub fn new(
         effect: EffectId,
         agent: Option<String>,
         call: &ToolCall,
-        spec: &RunSpec,
+        workspace: &str,
+        timeout: Option<Millis>,
         now: Timestamp,
     ) -> Self {
         let mut approval = Approval {
@@ -134,9 +136,9 @@ impl Approval {
             agent,
             tool: call.tool.clone(),
             parameters: call.parameters.clone(),
-            workspace: spec.workspace.clone(),
+            workspace: workspace.to_owned(),
             asked_at: now,
-            expires_at: spec.limits.approval_timeout.map(|timeout| now + timeout),
+            expires_at: timeout.map(|timeout| now + timeout),
             digest: Digest(String::new()),
         };
         approval.digest = approval.computed_digest();
@@ -167,10 +169,29 @@ impl Approval {
 
     /// Creates a new approval request for the call in its current form. Decisions about the earlier request are no longer valid
     /// (APPROVE-3).
-    pub(crate) fn renewed(&self, effect: EffectId, call: &ToolCall, spec: &RunSpec, now: Timestamp) -> Self {
+    pub(crate) fn renewed(
+        &self,
+        effect: EffectId,
+        call: &ToolCall,
+        timeout: Option<Millis>,
+        now: Timestamp,
+    ) -> Self {
         // A later time changes the digest, even if the clock has not advanced.
         let now = now.max(self.asked_at + Millis(1));
-        Approval::new(effect, self.agent.clone(), call, spec, now)
+        Approval::new(effect, self.agent.clone(), call, &self.workspace, timeout, now)
+    }
+
+    /// Returns true if a rule that allows `calls` approves the call, in addition to `policy`. Such a rule never approves a plan (LEAD-2).
+    pub fn is_approved_by(&self, calls: &CallPattern, policy: &Policy) -> bool {
+        self.tool != SUBMIT_PLAN && policy.allows_with(calls, &self.tool, &self.parameters, &self.workspace)
+    }
+
+    /// Returns patterns with which the user can allow the call, and calls like it from now on, narrowest first. Empty if no rule can allow
+    /// the call: for a plan, or if a rule of the policy asks about exactly these calls.
+    pub fn suggestions(&self, policy: &Policy) -> Vec<CallPattern> {
+        let mut patterns = CallPattern::suggestions(&self.tool, &self.parameters);
+        patterns.retain(|calls| self.is_approved_by(calls, policy));
+        patterns
     }
 
     /// Returns true if the approval has expired.

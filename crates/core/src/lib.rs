@@ -11,6 +11,7 @@
 pub mod agent;
 pub mod agent_report;
 pub mod agent_spec;
+mod answer_form;
 pub mod approval;
 pub mod brief;
 pub mod budget;
@@ -19,6 +20,9 @@ pub mod confirmation;
 pub mod delegation;
 pub mod digest;
 pub mod end_reason;
+mod ended_turn;
+mod file_changes;
+mod goal;
 pub mod id;
 mod input_description;
 pub mod intent;

@@ -8,10 +8,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::agent_spec::{AnswerForm, DELEGATE};
+use crate::answer_form::AnswerForm;
 use crate::message::ToolCall;
 use crate::question::Question;
 use crate::tool::{Access, Repeat, ToolCategory, ToolResult, ToolSpec};
+
+/// The name of the delegation tool. An agent may delegate if its spec lists this tool.
+pub const DELEGATE: &str = "delegate";
 
 /// The name of the tool that asks the user. The call waits for the answer, which is its result.
 pub const ASK_USER: &str = "ask_user";

@@ -18,8 +18,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::approval::Approval;
-use crate::call::SUBMIT_PLAN;
 use crate::tool::ToolSpec;
 
 use self::matching::{allow_rule_matches, restrict_rule_matches};
@@ -153,20 +151,6 @@ impl Policy {
         let present = self.rule(tool, parameters, workspace);
         allow.matches(tool, parameters, workspace)
             && present.is_none_or(|rule| rule.precedence() <= allow.precedence())
-    }
-
-    /// Returns true if a rule that allows `calls` approves a waiting call. Such a rule never approves a plan (LEAD-2).
-    pub fn approves_with(&self, calls: &CallPattern, approval: &Approval) -> bool {
-        approval.tool != SUBMIT_PLAN
-            && self.allows_with(calls, &approval.tool, &approval.parameters, &approval.workspace)
-    }
-
-    /// Returns patterns with which the user can allow the waiting call, and calls like it from now on, narrowest first. Empty if no rule
-    /// can allow the call: for a plan, or if a rule of the policy asks about exactly these calls.
-    pub fn suggestions(&self, approval: &Approval) -> Vec<CallPattern> {
-        let mut patterns = CallPattern::suggestions(&approval.tool, &approval.parameters);
-        patterns.retain(|calls| self.approves_with(calls, approval));
-        patterns
     }
 
     /// Returns the rule that denies the call; `None` if no rule does. Rules that are added later cannot change this.

@@ -1,12 +1,8 @@
 //! Describes a run's project to its agents: the project's instructions, and the environment (LEAD-4). The project is
 //! read once, when the run starts, and journaled with the run's spec.
 
-use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use serde::{Deserialize, Serialize};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::prompt;
 use crate::tool::Access;
 
 /// The description of the project that all agents of a run receive.
@@ -76,7 +72,7 @@ pub struct Environment {
 pub struct ProjectDatabase {
     /// The name by which agents use it.
     pub name: String,
-    /// The name by which agents refer to the database.
+    /// The database system, such as `PostgreSQL`.
     pub kind: String,
     /// The access that agents have to the database.
     pub access: Access,
@@ -85,60 +81,4 @@ pub struct ProjectDatabase {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
-}
-
-/// A [`Project`] that all agents of a run share. Clones are cheap, and its prompt is rendered once.
-#[derive(Clone)]
-pub struct SharedProject(Arc<Shared>);
-
-struct Shared {
-    project: Project,
-    prompt: OnceLock<Arc<str>>,
-}
-
-impl SharedProject {
-    /// Returns the text that the lead and every sub-agent receive first. Ends with a line break.
-    pub(crate) fn prompt(&self) -> &Arc<str> {
-        let render = || (prompt::project(&self.0.project) + "\n").into();
-        self.0.prompt.get_or_init(render)
-    }
-}
-
-impl From<Project> for SharedProject {
-    fn from(project: Project) -> Self {
-        let prompt = OnceLock::new();
-        SharedProject(Arc::new(Shared { project, prompt }))
-    }
-}
-
-impl Deref for SharedProject {
-    type Target = Project;
-
-    fn deref(&self) -> &Project {
-        &self.0.project
-    }
-}
-
-impl PartialEq for SharedProject {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0.project == other.0.project
-    }
-}
-
-impl std::fmt::Debug for SharedProject {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.project.fmt(f)
-    }
-}
-
-impl Serialize for SharedProject {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.project.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for SharedProject {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Project::deserialize(deserializer).map(SharedProject::from)
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::FileChangeKind;
+use crate::file_changes::FileChangeKind;
 use crate::text::shorten;
 
 /// Maximum number of characters of all diffs.
@@ -76,13 +76,8 @@ impl DiffedFile {
         }
     }
 
-<<<<<<< HEAD
     /// Records that the file changed while these commands ran.
     pub fn during(self, commands: Vec<String>, by_file_tools: bool) -> Self {
-=======
-    /// Records that the file changed while this command was running.
-    pub fn during(self, command: &str) -> Self {
->>>>>>> words-a
         DiffedFile {
             during: commands,
             by_file_tools,

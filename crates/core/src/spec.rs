@@ -11,12 +11,13 @@ use crate::limits::RunLimits;
 use crate::message::Usage;
 use crate::mode::Mode;
 use crate::policy::Rule;
-use crate::project::SharedProject;
-use crate::prompt;
+use crate::prompt::{self, SharedProject};
 use crate::setup::{AgentIndex, DelegationDepth, OfferedTools, SharedSetup};
 use crate::text::shorten;
 use crate::turn::{EarlierTurns, ReadyAnswer, Turn};
 use serde::{Deserialize, Serialize};
+
+pub use crate::goal::{AskedService, GoalFile};
 
 /// The goal of a run, and everything that determines how the run pursues it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,22 +59,6 @@ pub struct RunSpec {
     pub services: Vec<AskedService>,
 }
 
-/// A service that a goal asks for, by its wording or by one of the service's trigger keywords. JSON: an object with these fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedService {
-    /// The service's name, or the name in the goal if there is no such service or tool.
-    pub name: String,
-    /// The purpose of the service; empty if it is unknown.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub description: String,
-    /// The names of the tools that the goal asks for. All of them are tools of the run.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<String>,
-    /// Why the service cannot be used now; `None` if it can.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-}
-
 /// The workflow of a run, and how it restricts the run. `setup` contains the restricted tools and rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedWorkflow {
@@ -111,17 +96,6 @@ pub struct ModelProbe {
     pub model: String,
     /// The usage of the request.
     pub usage: Usage,
-}
-
-/// A text file of the workspace that a goal includes. The lead reads it with the goal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GoalFile {
-    /// The path relative to the workspace.
-    pub path: String,
-    /// The first lines of the file, or all, without the last line break.
-    pub content: String,
-    /// The number of lines after `content` that are left out.
-    pub omitted_lines: usize,
 }
 
 impl RunSpec {

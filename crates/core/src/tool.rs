@@ -15,7 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::agent_spec::AnswerForm;
+use crate::answer_form::AnswerForm;
 use crate::time::Millis;
 use crate::token_ratio::estimated_tokens;
 

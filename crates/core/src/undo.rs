@@ -14,14 +14,15 @@ mod merge;
 
 use std::collections::BTreeSet;
 
+use crate::file_changes::{CommandChanges, command_changes};
 use crate::id::EffectId;
 use crate::journal::Entry;
-use crate::run::{CommandChanges, command_changes};
 use crate::tool::{FileVersion, StateChange};
 
 use calls::Calls;
 use merge::{ChangeMerger, Source};
 
+pub use crate::file_changes::DuringCommand;
 pub use history::CommandHistory;
 
 /// The state of a path.
@@ -53,17 +54,6 @@ pub struct PathChange {
     pub after: PathState,
     /// The reported diff; `None` if the tool reported none.
     pub diff: Option<String>,
-}
-
-/// Changes that happened while a command was running, made by the command or by something else, except changes by file tools (PAOR-10).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DuringCommand {
-    /// The call that ran the command.
-    pub call: EffectId,
-    /// The command line.
-    pub command: String,
-    /// Created, edited and deleted files, sorted by path.
-    pub changes: Vec<StateChange>,
 }
 
 /// A path to restore.

@@ -470,7 +470,7 @@ fn waiting(tool: &str, command: &str) -> Approval {
 fn approve_1_only_rules_that_can_approve_a_waiting_call_are_suggested() {
     let asking = policy(&[(Ruling::Ask, "execute_command")]);
     let texts = |policy: &Policy, approval: &Approval| -> Vec<String> {
-        let suggested = policy.suggestions(approval);
+        let suggested = approval.suggestions(&policy);
         suggested.iter().map(ToString::to_string).collect()
     };
     let ls = waiting("execute_command", "ls src");
@@ -485,14 +485,14 @@ fn approve_1_only_rules_that_can_approve_a_waiting_call_are_suggested() {
         (&policy(&[]), "execute_command", true),
     ] {
         let calls: CallPattern = calls.parse().unwrap();
-        assert_eq!(policy.approves_with(&calls, &ls), approves, "{calls}");
+        assert_eq!(ls.is_approved_by(&calls, &policy), approves, "{calls}");
     }
 }
 
 #[test]
 fn lead_2_no_rule_approves_a_waiting_plan() {
     let plan = waiting(SUBMIT_PLAN, "ls");
-    assert_eq!(policy(&[]).suggestions(&plan), []);
+    assert_eq!(plan.suggestions(&policy(&[])), []);
     let every: CallPattern = "*".parse().unwrap();
-    assert!(!policy(&[]).approves_with(&every, &plan));
+    assert!(!plan.is_approved_by(&every, &policy(&[])));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dirigent_core::agent_spec::AgentSpec;
 use dirigent_core::id::RunId;
-use dirigent_core::project::SharedProject;
+use dirigent_core::prompt::SharedProject;
 use dirigent_core::recording::Recording;
 use dirigent_core::spec::{ModelProbe, RunSpec, Worktree};
 use dirigent_core::steering::Steering;

@@ -31,7 +31,7 @@ pub use observation_text::parse_observations;
 pub(crate) use observations::earlier_observations;
 pub use observations::{observation_line, whole_observations, whole_report};
 pub(crate) use project::split_environment;
-pub use project::{project, run_goal};
+pub use project::{SharedProject, project, run_goal};
 pub use requests::{
     AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
     TurnContext, closing_message, continue_request, edited_plan, guidance, plan_request, reflect_request,

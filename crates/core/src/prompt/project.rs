@@ -1,5 +1,9 @@
 //! The beginning of an agent's first message: information about the project and the run (LEAD-4).
 
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
 
 use super::render;
@@ -44,4 +48,60 @@ pub(crate) fn split_environment(project: &str) -> (&str, &str) {
 /// Renders the information about the run's goal for a sub-agent.
 pub fn run_goal(goal: &str) -> String {
     render("run_goal", json!({"goal": goal}))
+}
+
+/// A [`Project`] that all agents of a run share. Clones are cheap, and its prompt is rendered once.
+#[derive(Clone)]
+pub struct SharedProject(Arc<Shared>);
+
+struct Shared {
+    project: Project,
+    prompt: OnceLock<Arc<str>>,
+}
+
+impl SharedProject {
+    /// Returns the text that the lead and every sub-agent receive first. Ends with a line break.
+    pub(crate) fn prompt(&self) -> &Arc<str> {
+        let render = || (project(&self.0.project) + "\n").into();
+        self.0.prompt.get_or_init(render)
+    }
+}
+
+impl From<Project> for SharedProject {
+    fn from(project: Project) -> Self {
+        let prompt = OnceLock::new();
+        SharedProject(Arc::new(Shared { project, prompt }))
+    }
+}
+
+impl Deref for SharedProject {
+    type Target = Project;
+
+    fn deref(&self) -> &Project {
+        &self.0.project
+    }
+}
+
+impl PartialEq for SharedProject {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.project == other.0.project
+    }
+}
+
+impl std::fmt::Debug for SharedProject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.project.fmt(f)
+    }
+}
+
+impl Serialize for SharedProject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.project.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedProject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Project::deserialize(deserializer).map(SharedProject::from)
+    }
 }

@@ -10,14 +10,14 @@ use super::handle::OutputHandle;
 use super::observations::{FileEdits, MAX_STRING, judged_lines, observation_lines};
 use super::{parameters, render};
 use crate::agent_spec::AgentSpec;
+use crate::file_changes::during_commands_title;
+use crate::goal::{AskedService, GoalFile};
 use crate::limits::RunLimits;
 use crate::observation::{Observation, SubTaskResult};
 use crate::plan::{Plan, SubTask};
 use crate::reflection::{Reflection, ReflectionVerdict};
-use crate::run::during_commands_title;
 use crate::run_diff::ReflectorDiff;
 use crate::setup::RunSetup;
-use crate::spec::{AskedService, GoalFile};
 use crate::text::{first_sentence, one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
 
@@ -332,12 +332,8 @@ pub fn reflect_request(
     )
 }
 
-<<<<<<< HEAD
-/// The changed files: those of file tools, then those that changed only while commands ran. Those that changed while commands ran are
-/// marked as such.
-=======
-/// The changed files: first the files changed by file tools, then, marked as such, the files that changed while commands were running.
->>>>>>> words-a
+/// The changed files: first the files changed by file tools, then the files that changed only while commands were running. All files that
+/// changed while commands were running are marked as such.
 fn changed_lines(changed: &[&str], diff: Option<&ReflectorDiff>) -> Vec<String> {
     let files = || diff.into_iter().flat_map(|diff| &diff.files);
     let marked = |path: &str| files().find(|file| file.path == path && !file.during.is_empty());

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::agent_report::AgentWork;
 use crate::id::AgentId;
 use crate::observation::{Observation, ObservedCall, SubTaskResult};
 use crate::plan::PlanGraph;
 use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::time::Timestamp;
+use crate::tool::StateChange;
 
 /// One iteration of a run: its plan, observations and reflection.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,4 +89,18 @@ impl Iteration {
             finding,
         });
     }
+}
+
+/// Returns the changes made by ended sub-tasks, then by finished calls of running sub-tasks, then by agents that have not reported yet.
+pub(super) fn changes<'a>(
+    iterations: &'a [Iteration],
+    unreported: &'a [&AgentWork],
+) -> impl Iterator<Item = &'a StateChange> {
+    let observations = iterations.iter().flat_map(|iteration| &iteration.observations);
+    let ended = observations.flat_map(Observation::changes);
+    let active = iterations.iter().flat_map(|iteration| iteration.active.values());
+    let running = active.flat_map(|active| active.calls.iter().flat_map(|call| &call.result.changes));
+    ended
+        .chain(running)
+        .chain(unreported.iter().flat_map(|work| &work.changes))
 }

@@ -12,7 +12,6 @@
 //! or with its plan (LEAD-3). The machine starts sub-tasks as they become ready, collects their results, and ends the run for exactly one
 //! recorded reason (PAOR-12).
 
-mod changes;
 mod iteration;
 mod machine;
 mod rejections;
@@ -23,11 +22,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use changes::command_changes;
-pub use changes::{ChangedFile, CommandChanges, FileChangeKind, during_command_title, during_commands_title};
+pub use crate::file_changes::{
+    ChangedFile, CommandChanges, FileChangeKind, during_command_title, during_commands_title,
+};
 pub use iteration::{ActiveSubTask, Iteration};
 pub use machine::Run;
-pub use report::{GuidanceStatus, IterationReport, Report, WaitingCall};
+pub use report::{GuidanceStatus, IterationReport, JSON_VERSION, Report, WaitingCall};
 
 use crate::agent_report::{AgentReport, AgentWork};
 use crate::approval::{Approval, Decision};

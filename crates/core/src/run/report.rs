@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::changes::{ChangedFile, CommandChanges, changed_files, changes, database_changes};
+use super::iteration::changes;
 use super::rejections::{guided, rejections};
 use super::{Iteration, Run};
 use crate::agent_report::AgentWork;
 use crate::approval::Approval;
 use crate::confirmation::Confirmation;
 use crate::end_reason::EndReason;
+use crate::file_changes::{ChangedFile, CommandChanges, changed_files, database_changes};
 use crate::id::SubTaskId;
 use crate::message::Usage;
 use crate::observation::{Observation, SubTaskResult};
@@ -22,7 +23,10 @@ use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::tool::StateChange;
 use crate::usage::UsageReport;
-use crate::view::JSON_VERSION;
+
+/// The version of the JSON form of [`Event`] and [`Report`](crate::run::Report). New events and new fields do not change it, so readers
+/// must ignore unknown events and fields. The version is increased when an event or a field is removed, renamed or changes its meaning.
+pub const JSON_VERSION: u32 = 1;
 
 /// The report of a run that has ended or is still in progress.
 #[derive(Clone, Debug, Serialize)]

@@ -15,13 +15,10 @@ use crate::observation::Observation;
 use crate::phase::Transition;
 use crate::plan::Plan;
 use crate::question::Question;
+use crate::run::JSON_VERSION;
 use crate::spec::Worktree;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
-
-/// The version of the JSON form of [`Event`] and [`Report`](crate::run::Report). New events and new fields do not change it, so readers
-/// must ignore unknown events and fields. The version is increased when an event or a field is removed, renamed or changes its meaning.
-pub const JSON_VERSION: u32 = 1;
 
 /// An event of a run. JSON: `{"version", "run", "seq", "at", "scope", "event": "…", …}`, where `version` is [`JSON_VERSION`].
 #[derive(Clone, Debug, PartialEq)]

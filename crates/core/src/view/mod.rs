@@ -10,7 +10,9 @@ mod usage_ledger;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use event::{Event, EventKind, JSON_VERSION};
+pub use event::{Event, EventKind};
+
+pub use crate::run::JSON_VERSION;
 use serde_json::json;
 use usage_ledger::{PreviousUsage, RecordedInput, UsageLedger};
 
@@ -19,6 +21,7 @@ use crate::agent_report::AgentWork;
 use crate::agent_spec::DELEGATE;
 use crate::approval::{Approval, Digest};
 use crate::call::SUBMIT_REFLECTION;
+use crate::file_changes::command_changes;
 use crate::id::{AgentId, EffectId, RunId, Scope};
 use crate::journal::{Entry, Input};
 use crate::machine::Refusal;
@@ -27,7 +30,7 @@ use crate::phase::Phase;
 use crate::plan::{LEAD, Plan};
 use crate::question::OpenQuestion;
 use crate::route::Delivery;
-use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall, command_changes};
+use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
 use crate::run_tree::RunTree;
 use crate::time::Timestamp;
 use crate::undo::UndoPlan;

@@ -34,7 +34,14 @@ impl Agent {
     pub(super) fn ask_approval(&mut self, now: Timestamp, call: ToolCall, commands: &mut Commands) {
         let effect = self.outstanding.next_effect();
         let agent = Some(self.spec().name.clone());
-        let approval = Arc::new(Approval::new(effect, agent, &call, &self.run_spec, now));
+        let approval = Arc::new(Approval::new(
+            effect,
+            agent,
+            &call,
+            &self.run_spec.workspace,
+            self.run_spec.limits.approval_timeout,
+            now,
+        ));
         self.await_user(call, UserRequest::Approval(approval), commands);
     }
 

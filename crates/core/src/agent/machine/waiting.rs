@@ -299,35 +299,37 @@ impl Agent {
         let waiting_since = self.waiting_since();
         self.plan_guidance = None;
         for (effect, pending) in self.outstanding.iter_mut() {
-            let (call, edited, request) = match pending {
-                Pending::User {
-                    call,
-                    request,
-                    edited,
-                } => {
-                    let renewed = match &*request {
-                        UserRequest::Approval(asked) => {
-                            UserRequest::Approval(Arc::new(asked.renewed(effect, call, &self.run_spec, now)))
-                        }
-                        UserRequest::Question(asked) => {
-                            UserRequest::Question(Arc::new(asked.renewed(&self.run_spec.limits, now)))
-                        }
-                        // The call is no longer running. If it is repeated, it asks again.
-                        UserRequest::ToolQuestion { .. } => continue,
-                    };
-                    (call.clone(), *edited, renewed)
-                }
-                Pending::Tool {
-                    call,
-                    approved: Some(asked),
-                    edited,
-                    ..
-                } => {
-                    let renewed = asked.renewed(effect, call, &self.run_spec, now);
-                    (call.clone(), *edited, UserRequest::Approval(Arc::new(renewed)))
-                }
-                Pending::Tool { approved: None, .. } | Pending::Model => continue,
-            };
+            let (call, edited, request) =
+                match pending {
+                    Pending::User {
+                        call,
+                        request,
+                        edited,
+                    } => {
+                        let renewed =
+                            match &*request {
+                                UserRequest::Approval(asked) => UserRequest::Approval(Arc::new(
+                                    asked.renewed(effect, call, self.run_spec.limits.approval_timeout, now),
+                                )),
+                                UserRequest::Question(asked) => {
+                                    UserRequest::Question(Arc::new(asked.renewed(&self.run_spec.limits, now)))
+                                }
+                                // The call is no longer running. If it is repeated, it asks again.
+                                UserRequest::ToolQuestion { .. } => continue,
+                            };
+                        (call.clone(), *edited, renewed)
+                    }
+                    Pending::Tool {
+                        call,
+                        approved: Some(asked),
+                        edited,
+                        ..
+                    } => {
+                        let renewed = asked.renewed(effect, call, self.run_spec.limits.approval_timeout, now);
+                        (call.clone(), *edited, UserRequest::Approval(Arc::new(renewed)))
+                    }
+                    Pending::Tool { approved: None, .. } | Pending::Model => continue,
+                };
             *pending = Pending::User {
                 call,
                 request,

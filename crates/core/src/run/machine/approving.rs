@@ -71,7 +71,14 @@ impl Run {
         commands: &mut Commands,
     ) {
         let effect = self.work.next_effect();
-        let approval = Arc::new(Approval::new(effect, None, &call, self.spec(), now));
+        let approval = Arc::new(Approval::new(
+            effect,
+            None,
+            &call,
+            &self.spec().workspace,
+            self.spec().limits.approval_timeout,
+            now,
+        ));
         let planned = PlannedCall {
             position,
             call,

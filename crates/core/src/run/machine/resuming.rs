@@ -114,7 +114,7 @@ impl Run {
                     } => asked,
                     CallState::Running { approved: None, .. } => return,
                 };
-                let approval = asked.renewed(effect, &planned.call, &spec, now);
+                let approval = asked.renewed(effect, &planned.call, spec.limits.approval_timeout, now);
                 planned.state = CallState::AwaitingApproval(Arc::new(approval));
             })?;
         }

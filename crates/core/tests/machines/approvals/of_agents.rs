@@ -231,7 +231,8 @@ fn approve_3_a_digest_covers_everything_that_is_shown() {
             effect(of),
             None,
             &call("", tool, parameters),
-            &asking(),
+            &asking().workspace,
+            asking().limits.approval_timeout,
             at(after),
         )
     };

@@ -1,16 +1,14 @@
-//! The changes of a run in order, and their net effect (PAOR-10). Computed from observations and finished calls; the workspace is not read.
+//! The net effect of a run's changes on files, and on what else it has changed (PAOR-10). Computed from the changes that tools and commands
+//! reported; the workspace is not read.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Iteration;
-use crate::agent_report::AgentWork;
-use crate::observation::Observation;
+use crate::id::EffectId;
 use crate::text::single_line;
 use crate::tool::{FileVersion, StateChange};
-use crate::undo::DuringCommand;
 
 /// Maximum length of a command in a title, in characters.
 const MAX_COMMAND: usize = 120;
@@ -24,6 +22,17 @@ pub struct ChangedFile {
     pub path: String,
     /// The net change.
     pub kind: FileChangeKind,
+}
+
+/// Changes that happened while a command was running, made by the command or by something else, except changes by file tools (PAOR-10).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DuringCommand {
+    /// The call that ran the command.
+    pub call: EffectId,
+    /// The command line.
+    pub command: String,
+    /// Created, edited and deleted files, sorted by path.
+    pub changes: Vec<StateChange>,
 }
 
 /// Changes that happened while a command of the run was running, made by the command or by something else (PAOR-10).
@@ -47,22 +56,8 @@ pub enum FileChangeKind {
     Deleted,
 }
 
-/// Returns the changes made by ended sub-tasks, then by finished calls of running sub-tasks, then by agents that have not reported yet.
-pub(super) fn changes<'a>(
-    iterations: &'a [Iteration],
-    unreported: &'a [&AgentWork],
-) -> impl Iterator<Item = &'a StateChange> {
-    let observations = iterations.iter().flat_map(|iteration| &iteration.observations);
-    let ended = observations.flat_map(Observation::changes);
-    let active = iterations.iter().flat_map(|iteration| iteration.active.values());
-    let running = active.flat_map(|active| active.calls.iter().flat_map(|call| &call.result.changes));
-    ended
-        .chain(running)
-        .chain(unreported.iter().flat_map(|work| &work.changes))
-}
-
 /// Returns the changes of databases, each table in the order of its first change, with the rows of each table added up.
-pub(super) fn database_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<StateChange> {
+pub(crate) fn database_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<StateChange> {
     let mut found: Vec<StateChange> = Vec::new();
     for change in changes {
         match change {
@@ -87,7 +82,7 @@ pub(super) fn database_changes<'a>(changes: impl Iterator<Item = &'a StateChange
 
 /// Returns the run's changes other than file changes: changes of databases, and sent requests that may have changed something. One text per
 /// change.
-pub(super) fn other_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<String> {
+pub(crate) fn other_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<String> {
     let is_sent =
         |change: &StateChange| matches!(change, StateChange::RequestSent { .. }) && change.is_reflected();
     let (sent, others): (Vec<_>, Vec<_>) = changes.partition(|change| is_sent(change));
@@ -199,7 +194,7 @@ impl fmt::Display for FileChangeKind {
 }
 
 /// Returns the net changes of file tools, sorted by path. Omits files whose final content equals their original content.
-pub(super) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<ChangedFile> {
+pub(crate) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<ChangedFile> {
     let files = net_changes(changes)
         .into_iter()
         .filter(|(_, net)| !net.is_as_before());
