@@ -23,7 +23,7 @@ impl Ack {
         }
     }
 
-    /// The acknowledgement of a message from the journal's inbox.
+    /// Creates the acknowledgement of a message from the journal's inbox.
     pub(crate) fn for_message(message: MessageId, reply: Reply) -> Self {
         Ack {
             reply: Some(reply),
@@ -31,7 +31,8 @@ impl Ack {
         }
     }
 
-    /// The inbox message that the journal marks as accepted when it stores the message's entry; `None` for a message from this process.
+    /// Returns the inbox message that the journal marks as accepted when it stores the message's entry;
+    /// `None` for a message from this process.
     pub(crate) fn message(&self) -> Option<MessageId> {
         self.message
     }

@@ -56,7 +56,7 @@ pub(crate) struct AgentArguments {
 pub(crate) enum AgentEvent {
     /// An input for the run's machine, caused by a command of the agent's machine.
     Deliver(RunInput),
-    /// The lead has reported. It may be continued with its machine.
+    /// The lead has reported. The run may continue the lead with this machine.
     LeadEnded(Box<Agent>),
     JournalFailed(RunLogError),
 }
@@ -106,9 +106,9 @@ pub(crate) struct AgentState {
     effect: EffectId,
     brief: Arc<AgentBrief>,
     span: Span,
-    /// Stops everything that the agent started.
+    /// Cancels everything that the agent started.
     cancel: CancellationToken,
-    /// Stops the running request or call. A child of `cancel`.
+    /// Cancels the running request or call. A child of `cancel`.
     work: CancellationToken,
     timers: BTreeMap<AgentTimer, AbortHandle>,
     /// The call that has asked the user, and the channel on which it waits for the answer.
@@ -250,7 +250,8 @@ impl AgentState {
     fn dispatch(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
         match command.route(self.effect) {
             Route::Effect(AgentEffect::AskModel { effect }) => self.ask_model(myself, effect),
-            // The driver has queued the start of the call. The call runs once its start is stored.
+            // The driver has queued the input that records the start of the call. The call runs once this
+            // input is stored.
             Route::Effect(AgentEffect::RunTool { .. }) => {}
             Route::Effect(AgentEffect::AnswerTool { effect, answer }) => {
                 if let Some((_, sender)) = self.asked.take_if(|(asked, _)| *asked == effect) {
@@ -273,7 +274,7 @@ impl AgentState {
                 }
                 self.send_to_run(AgentEvent::Deliver(input));
             }
-            // An agent's commands cause inputs only in the run's machine.
+            // The commands of an agent cause inputs only in the run's machine.
             Route::Deliver(Delivery::Agent(..)) | Route::Watchers => {}
         }
     }
@@ -373,7 +374,7 @@ impl AgentState {
         (request, expected)
     }
 
-    /// Runs a call whose start is recorded, unless the machine no longer waits for it.
+    /// Runs a call whose start is recorded, unless the machine is no longer waiting for it.
     fn run_tool(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
         let Some(call) = self.driver.machine.running_call(effect).cloned() else {
             return;
@@ -397,7 +398,8 @@ impl AgentState {
         });
     }
 
-    /// Stops all running work of an agent that has ended. The supervisor stops this actor once it has the report.
+    /// Stops all running work of an agent that has ended. Once the supervisor has the report, it stops this
+    /// actor.
     fn finish(&self, report: &AgentReport) {
         self.cancel.cancel();
         spans::record_report(&self.span, report);

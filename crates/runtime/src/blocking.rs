@@ -1,4 +1,4 @@
-//! Keeps blocking work off the async threads.
+//! Moves blocking work off the async threads.
 
 use crate::error::RuntimeError;
 

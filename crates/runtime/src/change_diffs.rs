@@ -20,7 +20,7 @@ use crate::run_log::{Original, RunLog};
 /// The note of a file that changed while a command ran, in place of its diff.
 const NO_DIFF: &str = " (no diff: its content before or after the command is unknown)";
 
-/// The change of a run at one path.
+/// A run's change to one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff {
     /// The changed path, relative to the workspace.
@@ -32,7 +32,7 @@ pub struct FileDiff {
     pub diff: Vec<u8>,
 }
 
-/// The files that changed while a command ran, whether by the command or by something else.
+/// The files that changed while a command was running, whether the command or something else changed them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandDiff {
     /// The effect id of the call that ran the command.
@@ -43,7 +43,7 @@ pub struct CommandDiff {
     pub files: Vec<CommandFileDiff>,
 }
 
-/// The change of a file while a command ran.
+/// The change to a file while a command was running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandFileDiff {
     /// The changed path, relative to the workspace.
@@ -58,12 +58,14 @@ pub struct CommandFileDiff {
 pub struct ChangeDiffs {
     /// The paths that file tools changed, ordered by path.
     pub files: Vec<FileDiff>,
-    /// The files that changed while commands ran, whether the commands or something else changed them, in journal order (PAOR-10).
+    /// The files that changed while commands were running, whether the commands or something else changed
+    /// them, in journal order (PAOR-10).
     pub commands: Vec<CommandDiff>,
 }
 
-/// Reads the net changes that an undo plan reverts. `unreported` contains the original versions of files that calls without a reported
-/// result may have changed. Contents come from the journal or, if they are unchanged since, from the workspace, which may no longer exist.
+/// Reads the net changes that an undo plan reverts. `unreported` contains the original versions of files that
+/// calls without a reported result may have changed. Contents are read from the journal or, for files that
+/// are still unchanged, from the workspace. The workspace may no longer exist.
 ///
 /// # Errors
 /// [`RuntimeError::Journal`].
@@ -118,8 +120,8 @@ pub fn change_diffs(
     })
 }
 
-/// Returns all diffs, in a format that `git apply` accepts. Only the changes of file tools can be applied: changes that happened while
-/// commands ran follow in lines that begin with `#`.
+/// Returns all diffs, in a format that `git apply` accepts. Only the changes of file tools can be applied.
+/// Changes that happened while commands were running follow in lines that begin with `#`.
 pub fn diff_bytes(files: &[FileDiff], commands: &[CommandDiff]) -> Vec<u8> {
     let own = files.iter().flat_map(|file| file.diff.iter().copied());
     let mut bytes: Vec<u8> = own.collect();

@@ -24,7 +24,8 @@ impl Clock {
         self.started + Millis::from(self.since.elapsed())
     }
 
-    /// Converts a timestamp to an instant of tokio's clock. A timestamp before the clock's start becomes the start.
+    /// Converts a timestamp to an instant of tokio's clock. A timestamp before the clock's start is converted
+    /// to the start.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         self.since + std::time::Duration::from(at - self.started)
     }

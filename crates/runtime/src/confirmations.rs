@@ -1,5 +1,6 @@
-//! Checks the confirmations of a reflection against the calls in the journal (PAOR-10). [`dirigent_core::confirmation`] defines the
-//! comparison. The agent's machine runs the submission as a call of this tool.
+//! Checks the confirmations of a reflection against the calls in the journal (PAOR-10).
+//! [`dirigent_core::confirmation`] defines the comparison. The agent's machine submits a reflection as a call
+//! of this tool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -109,7 +110,7 @@ fn recorded_calls(
     Ok(recorded.collect())
 }
 
-/// The start of a call in the journal.
+/// The start of a call, as recorded in the journal.
 struct StartedCall {
     seq: u64,
     effect: EffectId,
@@ -119,9 +120,9 @@ struct StartedCall {
 
 /// The finished calls of a run.
 struct Finished {
-    /// The place in the journal and the result of each call.
+    /// The result of each call, with the number of its journal entry.
     results: BTreeMap<EffectId, (u64, ToolResult)>,
-    /// The calls that changed something, in order.
+    /// The calls that changed something, in order, each with the number of its journal entry.
     changes: Vec<(u64, EffectId)>,
 }
 
@@ -142,7 +143,8 @@ impl Finished {
         Finished { results, changes }
     }
 
-    /// The last other call that changed what this call may have read and ended after this call began.
+    /// Returns the last other call that ended after this call began, and that changed something which this
+    /// call may have read.
     fn changed_since(&self, call: &StartedCall) -> Option<EffectId> {
         let concerns_call = |other: &EffectId| {
             let result = self.results.get(other).map(|(_, result)| result);
@@ -156,7 +158,8 @@ impl Finished {
         later.next().map(|(_, other)| *other)
     }
 
-    /// The first call with the same tool and parameters that failed with the same code and ended before the run's first change.
+    /// Returns the first call with the same tool and parameters that failed with the same code and ended
+    /// before the run's first change.
     fn failed_before(&self, call: &StartedCall, started: &[StartedCall]) -> Option<EffectId> {
         let code = self.failure(call.effect)?.1;
         let first_change = self.changes.first().map(|(ended, _)| *ended)?;
@@ -168,7 +171,8 @@ impl Finished {
         started.iter().find(failed_alike).map(|other| other.effect)
     }
 
-    /// The place in the journal and the code of a failure; `None` for a call that succeeded or did not end.
+    /// Returns the code of a failed call and the number of its journal entry; `None` for a call that
+    /// succeeded or did not end.
     fn failure(&self, effect: EffectId) -> Option<(u64, &str)> {
         let (ended, result) = self.results.get(&effect)?;
         match &result.outcome {

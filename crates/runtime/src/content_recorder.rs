@@ -48,7 +48,8 @@ impl ContentStore for ContentRecorder {
         Ok(originals.into_iter().map(|original| original.path).collect())
     }
 
-    /// Returns the run's earlier changes to files, from the journal. Leaves out the changes that a fork shares with its source run.
+    /// Returns the run's earlier changes to files, from the journal. For a fork, leaves out the changes that
+    /// it shares with its source run.
     fn run_changes(&self) -> Result<RunChanges, String> {
         let record = self.journal.run(self.run).map_err(error_text)?;
         let after = record.forked_from.map_or(0, |point| point.seq);

@@ -40,14 +40,14 @@ pub(crate) async fn report(
         })
 }
 
-/// Returns the agent's own report if the agent had ended before the crash, else a report with `failure`. `None` if the machine refuses to
-/// end.
+/// Returns the agent's own report if the agent had ended before the crash, otherwise a report with `failure`.
+/// `None` if the machine refuses to end.
 fn end(mut machine: Agent, now: Timestamp, failure: &AgentFailure) -> Option<AgentReport> {
     if let Some(report) = machine.report() {
         return Some(report.clone());
     }
-    // Cancelling this copy of the machine makes it sum up the agent's work. The cancellation is not journaled; the report is, as an input
-    // of the run.
+    // Cancelling this copy of the machine makes it summarize the agent's work. Only the report is journaled,
+    // as an input of the run; the cancellation is not.
     machine.handle(now, AgentInput::Cancelled).ok()?;
     machine.report().map(|report| AgentReport {
         result: Err(failure.clone()),

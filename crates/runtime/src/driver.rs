@@ -17,15 +17,16 @@ use crate::ack::Ack;
 use crate::json::to_json;
 use crate::run_log::{Durability, NewEntry, RunClaim, RunLogError};
 
-/// A callback that the journal's thread calls for each input, once it is stored or the write has failed. It sends the actor a message.
+/// A callback that the journal's thread calls for each input, once the input is stored or the write has
+/// failed. The callback sends a message to the actor.
 pub(crate) type Notify = Arc<dyn Fn(Result<(), RunLogError>) + Send + Sync>;
 
 /// A machine whose inputs are journaled.
 pub(crate) trait Journaled: Machine {
     fn journal_input(input: &Self::Input) -> InputRef<'_>;
-    /// The tool call whose start the input records, if any.
+    /// Returns the tool call whose start the input records, if any.
     fn recorded_start(input: &Self::Input) -> Option<EffectId>;
-    /// The input that records the start of a tool call, if the command runs one.
+    /// Returns the input that records the start of a tool call, if the command runs a tool.
     fn start_input(command: &Self::Command) -> Option<Self::Input>;
     /// Returns true if it is safe to run the active call a second time; false if the call or its tool is unknown.
     fn is_safe_to_repeat(&self, effect: EffectId) -> bool;
@@ -93,12 +94,14 @@ pub(crate) struct StoredInput<C> {
     pub(crate) commands: Vec<C>,
     /// The tool call that may run now, because the input recorded its start.
     pub(crate) started: Option<EffectId>,
-    /// Sent after the commands are executed, so that their messages arrive before any message that the acknowledged sender sends next.
+    /// Sent only after the commands are executed, so that messages from these commands arrive before the next
+    /// message of the acknowledged sender.
     pub(crate) ack: Ack,
 }
 
-/// A machine, and the commands that wait until the input that caused them is stored. The claim is weak, so that the run's owner decides
-/// when to release the run; the driver can write until then.
+/// A machine with its pending commands, each of which waits until the input that caused it is stored. The
+/// reference to the claim is weak, so that the run's owner decides when to release the run. The driver can
+/// write until then.
 pub(crate) struct Driver<M: Journaled> {
     pub(crate) machine: M,
     run: RunId,
@@ -185,7 +188,8 @@ impl<M: Journaled> Driver<M> {
             .try_for_each(|start| self.accept_with_ack(now, start, Ack::default()))
     }
 
-    /// Returns full durability for the start of a call that must not run twice: the start must be on disk before the call runs.
+    /// Returns full durability for the start of a call that must not run twice, because the start must be on
+    /// disk before the call runs.
     fn start_durability(&self, effect: EffectId) -> Durability {
         if self.machine.is_safe_to_repeat(effect) {
             Durability::Normal

@@ -17,8 +17,8 @@ use tracing::{Instrument as _, Span};
 
 use crate::spans;
 
-/// The time that a cancelled call has to end by itself before its future is dropped. Less than a second, because a cancelled run must end
-/// within a second (HOST-8).
+/// The time within which a cancelled call can end by itself before its future is dropped. Less than a second,
+/// because a cancelled run must end within a second (HOST-8).
 const GRACE: Duration = Duration::from_millis(800);
 
 /// The maximum size of a tool's output or error, in bytes. Longer texts are truncated, because they would fill the journal and every
@@ -81,7 +81,7 @@ fn access_error(context: &ToolContext, tool: &ToolSpec) -> Option<CallError> {
     })
 }
 
-/// Truncates oversized output and marks the cut.
+/// Truncates oversized output and marks the truncation.
 fn truncated(outcome: ToolOutcome) -> ToolOutcome {
     let cut = |text: &str| shorten(text, MAX_RESULT_BYTES, None).into_owned();
     let cut_output = |output: Value| match output {

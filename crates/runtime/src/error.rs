@@ -22,7 +22,7 @@ pub enum RuntimeError {
         /// The run's id.
         run: RunId,
     },
-    /// The run ended at a limit, which it would exceed again at once if it were resumed.
+    /// The run ended at a limit, and would exceed this limit at once if it were resumed.
     #[error("run {} cannot continue, because it has reached a limit: {reason}; resume it with a higher limit", run.short())]
     AtLimit {
         /// The run's id.
@@ -42,7 +42,8 @@ pub enum RuntimeError {
         /// The run's id.
         run: RunId,
     },
-    /// The answer is for a question that is not open, or names no question while several are open (LEAD-4).
+    /// The answer is for a question that is not open, or does not specify which of several open questions it
+    /// is for (LEAD-4).
     #[error("run {}: {error}", run.short())]
     Question {
         /// The run's id.
@@ -147,7 +148,7 @@ impl RuntimeError {
         }
     }
 
-    /// Returns the error for an answer to a question that cannot be selected.
+    /// Returns the error for an answer for which no question can be selected.
     pub fn question(run: RunId, error: SelectionError) -> RuntimeError {
         match error {
             SelectionError::NoQuestion => RuntimeError::NoQuestion { run },
@@ -168,7 +169,8 @@ impl RuntimeError {
         }
     }
 
-    /// Returns the error for a message that an agent refused: the error of the decision or answer if the refusal contains one, else `self`.
+    /// Returns the error for a message that an agent refused. If the refusal contains the error of a decision
+    /// or answer, returns that error, otherwise `self`.
     pub(crate) fn or_refusal(self, run: RunId, refusal: Refusal) -> RuntimeError {
         match refusal {
             Refusal::Decision(error) => RuntimeError::Decision { run, error },

@@ -1,5 +1,6 @@
-//! The events of runs for their watchers. All watchers of a run share one feed, which reads the run's entries once and applies each to one
-//! [`RunView`]. The run's actors do not know the feed, so no watcher slows a run.
+//! The events of runs for their watchers. All watchers of a run share one feed, which reads the run's entries
+//! once and applies each to one [`RunView`]. The run's actors do not depend on the feed, so no watcher slows
+//! a run down.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -19,7 +20,8 @@ use crate::error::RuntimeError;
 use crate::journal_reader::read_run;
 use crate::run_log::{EntryStream, RunLog};
 
-/// The number of events that a feed keeps. A watcher that is further behind reads the run again.
+/// The number of events that a feed keeps. A watcher that lags further behind reads the run from the run log
+/// again.
 const WINDOW_CAPACITY: usize = 4_096;
 
 /// The feeds of all runs that are being watched.
@@ -110,7 +112,7 @@ async fn read(feed: Weak<Feed>, mut entries: EntryStream, growing: watch::Sender
 struct Feed {
     run: RunId,
     window: Mutex<Window>,
-    /// Notified of new events. Closed once no more events follow.
+    /// Notified of new events. Closed once no more events can follow.
     grown: watch::Receiver<()>,
     reader: OnceLock<AbortHandle>,
     feeds: Weak<DashMap<RunId, Weak<Feed>>>,
@@ -159,7 +161,7 @@ enum Cursor {
     AfterEvents(usize),
 }
 
-/// The event at a cursor.
+/// The result of reading the event at a cursor.
 enum CursorRead {
     Event(Arc<Event>),
     /// The event is no longer kept.
@@ -206,7 +208,8 @@ impl Window {
     }
 }
 
-/// The events of a run, in order and without gaps. A slow reader misses none: it reads events that the feed has dropped from the run log.
+/// The events of a run, in order and without gaps. A slow reader misses no events, because it reads events
+/// from the run log if the feed has already dropped them.
 pub struct Events {
     journal: Arc<dyn RunLog>,
     feed: Arc<Feed>,
@@ -231,7 +234,7 @@ impl Events {
             if self.has_failed {
                 return None;
             }
-            // If an event arrives between this check and the wait, the wait ends at once.
+            // If an event arrives between this check and the wait, the wait returns at once.
             self.grown.mark_unchanged();
             let found = self.feed.window().take(&mut self.cursor);
             match found {
@@ -251,14 +254,16 @@ impl Events {
         }
     }
 
-    /// Passes the run's state after the newest event to `read`. This event may be later than the event that was returned last. `None`
-    /// before the first event. The feed is locked while `read` runs, so `read` should be short.
+    /// Passes the run's state after the newest event to `read`. The newest event may be later than the event
+    /// that was returned last. Returns `None` before the first event. The feed is locked while `read` runs,
+    /// so `read` should be short.
     pub fn with_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> Option<T> {
         self.feed.window().view.as_ref().map(read)
     }
 
-    /// Passes the run's state after the event that was returned last to `read`; `None` before the first event, and if there are newer
-    /// events. The feed is locked while `read` runs, so `read` should be short.
+    /// Passes the run's state after the event that was returned last to `read`. Returns `None` before the
+    /// first event, and if there are newer events. The feed is locked while `read` runs, so `read` should be
+    /// short.
     pub fn with_current_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> Option<T> {
         let (window, mut cursor) = (self.feed.window(), self.cursor);
         let is_current = self.older.is_empty() && matches!(window.take(&mut cursor), CursorRead::Pending);

@@ -36,11 +36,14 @@ impl Orchestrator {
     /// entries up to the run's end. If the run ended because an agent failed, for example because its model did not answer, the default is
     /// the entry before that agent's end, so that the fork asks the model again. The source run does not change, and may be active.
     ///
-    /// If the run waits at a question, guidance replaces the answer: the question is withdrawn, and the fork plans again at once. Guidance
-    /// also replaces the answers to sub-agents' questions, once no other work can continue. The user's decisions about calls of the source
-    /// run do not apply to the fork: the fork asks again about each call that waits for an approval or has not ended (APPROVE-3).
+    /// If the run is waiting for the answer to a question, guidance replaces the answer: the question is
+    /// withdrawn, and the fork plans again at once. Guidance also replaces the answers to sub-agents'
+    /// questions, once no other work can continue. The user's decisions about calls of the source run do not
+    /// apply to the fork: the fork asks again about each call that waits for an approval or has not ended
+    /// (APPROVE-3).
     ///
-    /// The calls that the user had allowed in the source run until then need no approval in the fork either, nor do those of `allowed`.
+    /// Calls that the user had allowed in the source run up to this entry need no approval in the fork, nor
+    /// do calls that match `allowed`.
     ///
     /// Only journal entries are shared: the files of the workspace are not restored, and both runs work in the same folder.
     ///
@@ -140,7 +143,8 @@ fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> 
             default_at: first.seq,
         };
     }
-    // For each agent that has ended, the number of the entry that ended it last: the lead is continued after its report.
+    // For each agent that has ended, the number of the entry that ended it last. The lead can end several
+    // times, because it is continued after its report.
     let mut ends: BTreeMap<AgentId, u64> = BTreeMap::new();
     for entry in rest {
         let (seq, scope) = (entry.seq, entry.scope);
@@ -165,7 +169,7 @@ fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> 
     Ok(range)
 }
 
-/// Returns true for an agent that has ended, and has not been continued since.
+/// Returns true for an agent that has ended and has not been continued since then.
 fn has_ended(view: &RunView, scope: Scope) -> bool {
     let agent = scope.agent().and_then(|agent| view.agent(agent));
     agent.is_some_and(|agent| agent.report().is_some())

@@ -30,7 +30,7 @@ pub struct RunHandle {
 }
 
 impl RunHandle {
-    /// The run's id.
+    /// Returns the run's id.
     pub fn id(&self) -> RunId {
         self.run
     }
@@ -71,9 +71,10 @@ impl RunHandle {
         self.steer(Steering::Decide { effect, decision }).await
     }
 
-    /// Answers the only open question of the run and its agents with text or the number of a choice (PAOR-9, LEAD-4). Returns once the
-    /// answer is journaled. An answer to the run's own question never applies to a later one; if several agents may ask, specify the question
-    /// with [`Self::answer_question`].
+    /// Answers the only open question of the run and its agents with text or the number of a choice (PAOR-9,
+    /// LEAD-4). Returns once the answer is journaled. An answer to the run's own question never applies to a
+    /// later question. If several agents may ask questions, specify the question with
+    /// [`Self::answer_question`].
     ///
     /// # Errors
     /// [`RuntimeError::Answer`] if the answer is a number that no choice has; the question stays open. [`RuntimeError::NoQuestion`] if no
@@ -107,8 +108,8 @@ impl RunHandle {
         self.steer(Steering::Answer { effect, answer }).await
     }
 
-    /// Tells the run that its user has left; from then on, the run behaves as with [`UserPresence::Absent`]. If it waits only for its user,
-    /// it stops and can be resumed (PAOR-9).
+    /// Tells the run that its user has left; from then on, the run behaves as with [`UserPresence::Absent`].
+    /// If the run is waiting only for its user, it stops and can be resumed (PAOR-9).
     ///
     /// # Errors
     /// [`RuntimeError::Ended`] if the run has ended.
@@ -196,8 +197,9 @@ impl RunHandle {
         self.feeds.watch(self.run, after)
     }
 
-    /// Subscribes to live previews of the model replies, from the next request on. They are not journaled. A slow listener learns how many deltas
-    /// it missed, and never slows the run. The channel closes when all handles of the run are dropped.
+    /// Subscribes to live previews of the model replies, from the next request on. The previews are not
+    /// journaled. A slow listener learns how many deltas it has missed, and never slows the run down. The
+    /// channel closes when all handles of the run are dropped.
     pub fn deltas(&self) -> broadcast::Receiver<Delta> {
         self.listeners.listen()
     }
@@ -254,7 +256,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_accepted_message_counts_even_if_the_run_ends_at_once() {
-        // Many attempts, because a run rarely ends between the check for the reply and the check for the end.
+        // Many attempts, because it is rare that a run ends between the check for the reply and the check for
+        // the end.
         for _ in 0..5_000 {
             let (reply, settled) = oneshot::channel();
             let (ending, mut ended) = watch::channel(false);

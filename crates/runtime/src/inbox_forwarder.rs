@@ -26,7 +26,7 @@ pub(crate) struct InboxForwarder {
     pub(crate) outcome: watch::Receiver<Outcome>,
 }
 
-/// The pause before a failed read or write of the journal is retried.
+/// The pause before retrying a failed read or write of the journal.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 impl InboxForwarder {

@@ -9,9 +9,10 @@
 //! Messages to a run wait in its mailbox. Messages from other processes first go to the run's inbox in the journal. The run's supervisor
 //! passes each message to the machine that handles it; the message takes effect once it is journaled.
 //!
-//! The order is fixed: journal an input, then execute the commands that it caused. A message handler never awaits slow work: model requests
-//! and tool calls run in separate tasks that send their results back, so that an actor reacts to cancellation, guidance and deadlines at
-//! once. All decisions are made by the machines, none in this crate.
+//! The order is fixed: an input is journaled first, then the commands that it caused are executed. A message
+//! handler never awaits slow work: model requests and tool calls run in separate tasks that send their
+//! results back, so that an actor reacts to cancellation, guidance and deadlines at once. All decisions are
+//! made by the machines, none in this crate.
 //!
 //! The actors reach everything outside of this crate through ports: [`run_log::RunLog`], where runs are journaled;
 //! [`dirigent_model::ChatModel`]; and [`dirigent_tools::ToolSource`].

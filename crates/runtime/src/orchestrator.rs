@@ -79,7 +79,7 @@ impl Orchestrator {
         })
     }
 
-    /// The services that this orchestrator's runs use.
+    /// Returns the services that this orchestrator's runs use.
     pub fn services(&self) -> &Services {
         &self.inner.services
     }
@@ -92,7 +92,7 @@ impl Orchestrator {
         self.start_with(spec, user, RunServices::default()).await
     }
 
-    /// Starts a run with its own model or tools. Its spec must name the tools.
+    /// Starts a run with its own model or tools. The run's spec must name the tools.
     ///
     /// # Errors
     /// The errors of [`Self::start`].
@@ -162,7 +162,7 @@ impl Orchestrator {
         self.inner.is_shut_down.store(true, Ordering::SeqCst);
         let (done, wait) = oneshot::channel();
         let _ = self.inner.actor.send_message(OrchestratorMsg::ShutDown { done });
-        // Fails only if the actor has ended, and then no run is active.
+        // Fails only if the actor has ended, in which case no run is active.
         let _ = wait.await;
         let journal = self.inner.services.journal.clone();
         blocking(move || Ok(journal.flush()?)).await
@@ -291,7 +291,7 @@ impl OwnedRun {
 struct Supervised {
     runs: HashMap<ActorId, OwnedRun>,
     is_shut_down: bool,
-    /// The outcomes of runs that ended while they were shut down.
+    /// The outcomes of runs that ended while they were being shut down.
     outcomes: HashMap<ActorId, Outcome>,
 }
 
@@ -380,13 +380,13 @@ impl Actor for OrchestratorActor {
     }
 }
 
-/// Stops the supervisors of all runs and then their work, and has the runs released.
+/// Stops the supervisors of all runs, and then the work of the runs. Finally, the runs are released.
 async fn stop_all(
     orchestrator: ActorRef<OrchestratorMsg>,
     runs: HashMap<ActorId, OwnedRun>,
     done: oneshot::Sender<()>,
 ) {
-    // The supervisors stop first, so that they journal nothing of the work that is dropped next.
+    // The supervisors stop first, so that they journal nothing about the work that is dropped next.
     orchestrator.stop_children_and_wait(None, None).await;
     for owned in runs.values() {
         owned.arguments.cancel.cancel();

@@ -6,5 +6,5 @@ use dirigent_core::run::Report;
 
 use crate::error::RuntimeError;
 
-/// The final result of a run; `None` while the run is active.
+/// The final result of a run. `None` while the run is active.
 pub(crate) type Outcome = Option<Result<Arc<Report>, RuntimeError>>;

@@ -15,14 +15,15 @@ use crate::run_log::{Message, MessageId, Position, RunClaim, RunLog, RunLogError
 pub struct PendingMessage {
     /// The message's id in the journal.
     pub message: MessageId,
-    /// The time at which it was posted.
+    /// The time at which the message was posted.
     pub at: Timestamp,
     /// The content of the message.
     pub steering: Steering,
 }
 
-/// Reads the pending messages of a run, oldest first. Messages that cannot be parsed are left out, and so are those about runs that share the
-/// workspace, because the run drops them when it is resumed. Blocks on disk IO, so async code must not call it directly.
+/// Reads the pending messages of a run, oldest first. Messages that cannot be parsed are left out. So are
+/// messages about runs that share the workspace, because the run drops these messages when it is resumed.
+/// Blocks on disk IO, so async code must not call it directly.
 ///
 /// # Errors
 /// An error if the journal cannot be read.
@@ -32,8 +33,9 @@ pub fn pending_messages(journal: &dyn RunLog, run: RunId) -> Result<Vec<PendingM
     Ok(parsed.filter(|message| !is_about_sharing(message)).collect())
 }
 
-/// Rejects the pending messages about runs that share the workspace, which were sent to an earlier owner, because the process that resumes
-/// the run looks for such runs again. Blocks until the rejections are stored, so that the run's inbox does not return the messages.
+/// Rejects the pending messages that informed an earlier owner about runs that share the workspace. The
+/// process that resumes the run looks for such runs again. Blocks until the rejections are stored, so that
+/// the run's inbox does not return the messages.
 pub(crate) fn drop_sharing_messages(
     journal: &dyn RunLog,
     claim: &dyn RunClaim,
@@ -100,7 +102,7 @@ pub(crate) fn post_for_resume(
         }
         dry_run.handle(steering.clone())?;
         match journal.post(run, at, to_json(steering), Position::After(last)) {
-            // Another message was posted in the meantime: check again, after that message.
+            // Another message was posted in the meantime, so check again after that message.
             Err(error) if error.kind() == RunLogErrorKind::OtherMessages => {}
             posted => return posted.map_err(|error| post_error(run, error)),
         }

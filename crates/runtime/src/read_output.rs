@@ -36,7 +36,7 @@ const MAX_LENGTH: usize = 32_000;
 const MAX_MATCHES: usize = 100;
 /// The maximum number of characters that a search returns per line.
 const MAX_MATCH: usize = 300;
-/// For a line longer than [`MAX_MATCH`], the number of characters before the match that a search returns.
+/// The number of characters before the match that a search returns for a line longer than [`MAX_MATCH`].
 const BEFORE_MATCH: usize = 100;
 /// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;
@@ -45,8 +45,9 @@ const DESCRIPTION: &str = "Reads an output by its handle: of a call (`a3.2`), an
     what the run has changed in files (`diff`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
     those that match; otherwise `length` characters from `offset`.";
 
-/// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings without escapes, or one line per
-/// value (`output.total: 3`) if it has no long string. The tool's output is a first line, a blank line and a part of this text:
+/// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings
+/// without escapes or, if there are none, one line per value (`output.total: 3`). The tool's output is a
+/// first line, a blank line and a part of this text:
 ///
 /// | request | first line | part |
 /// | --- | --- | --- |
@@ -95,7 +96,7 @@ impl ReadOutput {
     }
 }
 
-/// The spec of the tool.
+/// Returns the spec of the tool.
 pub(crate) fn spec() -> ToolSpec {
     ToolSpec {
         category: ToolCategory::Outputs,
@@ -133,7 +134,7 @@ impl Tool for ReadOutput {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
         let journal = self.journal.clone();
         async move {
-            // Reading the disk blocks the thread, and so does the search in a long output.
+            // Reading the disk blocks the thread, and so does searching a long output.
             let read = move || read(&*journal, context.run, parameters);
             match tokio::task::spawn_blocking(read).await {
                 Ok(result) => result,
@@ -285,7 +286,7 @@ impl<'a> NumberedText<'a> {
         }
     }
 
-    /// The lines in a range of numbers, each with its number.
+    /// Returns the lines in a range of numbers, each with its number.
     fn range(&self, first: usize, last: usize) -> impl Iterator<Item = (usize, &'a str)> {
         let (from, heading) = self.shown_from.map_or((1, 0), |from| (from, 1));
         let numbered = (from..).zip(self.text.lines().skip(heading));
@@ -338,7 +339,7 @@ impl<'a> NumberedText<'a> {
     }
 }
 
-/// Returns a line, or, of a long line, the part around the byte offset `at`.
+/// Returns a line or, if the line is long, the part around the byte offset `at`.
 fn around(line: &str, at: usize) -> String {
     let before = line.get(..at).map_or(0, |before| before.chars().count());
     let skipped = match line.chars().count() > MAX_MATCH {
@@ -364,7 +365,8 @@ fn run_with(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Ru
     Ok(earlier.unwrap_or(run))
 }
 
-/// Finds the output that a handle names in the journal, in the form in which models see it; `None` if the run has no such handle.
+/// Reads the output with this handle from the journal, in the form in which models see it; `None` if the run
+/// has no such handle.
 fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
         OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| presented(&result))),
@@ -408,7 +410,8 @@ fn presented(result: &ToolResult) -> Value {
     value
 }
 
-/// Returns the run's observation of an agent, for agents without a report (they crashed); `None` if there is none.
+/// Returns the run's observation of an agent that has no report because it crashed; `None` if there is no
+/// observation.
 fn whole_findings(iterations: &[Iteration], agent: AgentId) -> Option<Value> {
     let mut observations = iterations.iter().flat_map(|iteration| &iteration.observations);
     let observation = observations.find(|observation| match &observation.finding {
@@ -455,7 +458,7 @@ fn find_result(
     Ok(None)
 }
 
-/// Returns the answer that the user's text selects, for the question that waits after these entries.
+/// Returns the answer that the user's text selects, for the question that is open after these entries.
 fn chosen_answer(
     run: RunId,
     earlier: &[Entry],
@@ -467,7 +470,7 @@ fn chosen_answer(
     let chosen = agent
         .and_then(Agent::question)
         .map(|asked| asked.question.choose(text));
-    // The question has accepted this answer, so it can be selected.
+    // The question has accepted this answer, so the selection succeeds.
     Ok(chosen.and_then(Result::ok).unwrap_or_else(|| text.to_owned()))
 }
 

@@ -13,8 +13,8 @@ use crate::run_log::RunLog;
 /// A run's machines after the replay of its journal entries.
 pub(crate) struct ReplayedRun {
     pub(crate) view: RunView,
-    /// For a fork, the machines that have only entries shared with the source run. The user's decisions in the source run do not apply to
-    /// these machines (APPROVE-3). Empty if the run is not a fork.
+    /// For a fork, the machines whose entries are all shared with the source run. The user's decisions in the
+    /// source run do not apply to these machines (APPROVE-3). Empty if the run is not a fork.
     pub(crate) inherited: BTreeSet<Scope>,
 }
 

@@ -1,5 +1,5 @@
-//! Makes recordings of runs from their journal entries, and replays recordings as new runs in the journal. No model is asked and no tool
-//! runs (HOST-9).
+//! Creates recordings of runs from their journal entries, and replays recordings as new runs in the journal.
+//! No model is asked and no tool runs (HOST-9).
 
 use std::sync::{Arc, mpsc};
 
@@ -24,7 +24,8 @@ use crate::run_log::{Durability, NewEntry, NewRun, RunLog, RunLogError};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::user_presence::UserPresence;
 
-/// Makes a recording of a run's journal entries so far. Blocks on disk IO, so async code must not call it directly.
+/// Creates a recording of a run's journal entries so far. Blocks on disk IO, so async code must not call it
+/// directly.
 ///
 /// # Errors
 /// [`RuntimeError::Journal`], [`RuntimeError::Replay`], and [`RuntimeError::NeverBegan`] for a run without any input.

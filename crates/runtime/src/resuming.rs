@@ -68,8 +68,8 @@ impl Resume {
         self
     }
 
-    /// Sets what happens if other runs work in the run's workspace. The orchestrator does not look for such runs: the program that
-    /// resumes the run does, and reads this setting with [`Self::shared`].
+    /// Sets what happens if other runs are working in the run's workspace. The orchestrator does not look for
+    /// such runs. The program that resumes the run does, and it reads this setting with [`Self::shared`].
     #[must_use]
     pub fn when_shared(mut self, when: WhenShared) -> Self {
         self.when_shared = when;
@@ -92,7 +92,7 @@ impl Resume {
         self
     }
 
-    /// Returns what happens if other runs work in the run's workspace.
+    /// Returns what happens if other runs are working in the run's workspace.
     pub fn shared(&self) -> WhenShared {
         self.when_shared
     }
@@ -209,7 +209,7 @@ impl Orchestrator {
     }
 }
 
-/// The messages that allow calls in a run that starts again, except those that it allows already.
+/// Returns the messages that allow calls in a resumed run, except for calls that the run already allows.
 pub(crate) fn allow_messages(allowed: Vec<CallPattern>, run: &Run) -> Vec<Steering> {
     let new = allowed.into_iter().filter(|calls| !run.allows(calls));
     new.map(|calls| Steering::AllowCalls { calls }).collect()

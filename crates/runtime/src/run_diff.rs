@@ -14,7 +14,7 @@ use crate::error::RuntimeError;
 use crate::journal_reader::read_entries;
 use crate::run_log::RunLog;
 
-/// Reads the net change of a run so far, for its reflector. A failure is part of the result.
+/// Reads the net change of a run so far, for its reflector. A failure is reported in the result.
 pub(crate) fn read_diff(journal: &dyn RunLog, run: RunId) -> ReflectorDiff {
     let read = read_entries(journal, run).map_err(RuntimeError::from);
     match read.and_then(|entries| diffs_of_entries(journal, run, &entries)) {
@@ -38,8 +38,9 @@ fn whole(diffs: &[NetDiff]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads the whole diff that the reflector of an iteration received in shortened form; `None` if it received none. If the workspace no
-/// longer has the content of a file, the file's individual changes are returned instead of its net diff.
+/// Reads the complete diff that the reflector of an iteration received in shortened form; `None` if the
+/// reflector received no diff. If the workspace no longer has the content of a file, the file's individual
+/// changes are returned instead of its net diff.
 pub(crate) fn diff_of_iteration(
     journal: &dyn RunLog,
     run: RunId,
@@ -53,7 +54,7 @@ pub(crate) fn diff_of_iteration(
     Ok(Some(whole(&diffs_of_entries(journal, run, &entries)?)))
 }
 
-/// Reads the whole net diff of a run until now, or says that there is none.
+/// Reads the whole net diff of a run until now; if there is none, returns a text that says so.
 pub(crate) fn diff_until_now(journal: &dyn RunLog, run: RunId) -> Result<String, RuntimeError> {
     let diffs = diffs_of_entries(journal, run, &read_entries(journal, run)?)?;
     Ok(match diffs.is_empty() {

@@ -5,7 +5,8 @@ use dirigent_core::end_reason::EndReason;
 use crate::json::to_json;
 use crate::run_log::RunEnding;
 
-/// Returns whether a run that ends for this reason is finished, or paused. A paused run keeps its pending messages until it is resumed.
+/// Returns whether a run that ends for this reason is finished or paused. A paused run keeps its pending
+/// messages until it is resumed.
 pub(crate) fn run_ending(reason: &EndReason) -> RunEnding {
     match reason {
         EndReason::UserRequired => RunEnding::Paused,

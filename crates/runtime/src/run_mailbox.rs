@@ -27,7 +27,7 @@ pub(crate) enum RunMessageBody {
 /// A notification to the run's supervisor.
 #[derive(Debug)]
 pub(crate) enum MailboxEvent {
-    /// A message waits in the mailbox.
+    /// A message is waiting in the mailbox.
     MessageReceived,
     /// A message from another process was accepted or rejected.
     MessageSettled,
@@ -51,7 +51,8 @@ pub(crate) enum MailboxState {
     Closed,
 }
 
-/// The queue of messages to a run's supervisor. If a supervisor crashes, the queue of its actor is lost, but this queue is not.
+/// The queue of messages to a run's supervisor. If a supervisor crashes, its actor's own queue is lost, but
+/// this queue is not.
 pub(crate) struct RunMailbox {
     inner: Mutex<MailboxInner>,
     reopened: Notify,
@@ -67,7 +68,7 @@ struct MailboxInner {
 }
 
 impl RunMessage {
-    /// A message whose sender does not wait for an acknowledgement.
+    /// Creates a message whose sender does not wait for an acknowledgement.
     pub(crate) fn unacknowledged(steering: Steering) -> Self {
         RunMessage {
             body: RunMessageBody::Steering(steering),
@@ -121,7 +122,7 @@ impl RunMailbox {
         result
     }
 
-    /// Closes the mailbox, because the run is ending. It accepts no more messages.
+    /// Closes the mailbox, because the run is ending. From then on, the mailbox accepts no messages.
     pub(crate) fn close(&self) {
         self.lock().state = MailboxState::Closed;
     }
@@ -142,7 +143,8 @@ impl RunMailbox {
         self.lock().delivering
     }
 
-    /// Connects a supervisor, the run's first one or the replacement of a crashed one, and notifies it of the messages in the queue.
+    /// Connects a supervisor, which is the run's first or replaces a crashed one, and notifies it of the
+    /// messages in the queue.
     pub(crate) fn attach(&self, supervisor: DerivedActorRef<MailboxEvent>) {
         let mut inner = self.lock();
         for _ in &inner.queue {

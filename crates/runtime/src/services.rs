@@ -22,7 +22,7 @@ pub struct Services {
     tools: Arc<dyn ToolSource>,
     /// The tool `read_output`, which reads the run log.
     read_output: ToolEntry,
-    /// Checks the confirmations in a reflection; no agent is offered it as a tool.
+    /// The tool that checks the confirmations in a reflection. It is not offered to agents.
     check_confirmations: Option<ToolEntry>,
     pub(crate) clock: Clock,
 }
@@ -74,7 +74,8 @@ impl Services {
     }
 }
 
-/// Adds the spec of the tool `read_output`, which every run has, in place of a tool of this name. `specs` are ordered by name.
+/// Adds the spec of the tool `read_output`, which every run has, and replaces any other tool of this name.
+/// `specs` must be ordered by name.
 pub fn with_read_output(mut specs: Vec<ToolSpec>) -> Vec<ToolSpec> {
     specs.retain(|spec| spec.name != READ_OUTPUT);
     let place = specs.partition_point(|spec| spec.name.as_str() < READ_OUTPUT);
@@ -82,8 +83,8 @@ pub fn with_read_output(mut specs: Vec<ToolSpec>) -> Vec<ToolSpec> {
     specs
 }
 
-/// The model and the tools of one run, which take precedence over those of its orchestrator. They are not journaled, so a run that is resumed
-/// needs them again.
+/// The model and the tools of one run, which take precedence over the model and tools of its orchestrator.
+/// They are not journaled, so they must be provided again when the run is resumed.
 #[derive(Clone, Default)]
 pub struct RunServices {
     /// The model of all agents; `None` for the orchestrator's model.

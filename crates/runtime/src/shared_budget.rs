@@ -1,5 +1,6 @@
-//! The run's budget (HOST-6), shared by its agents. Before each model request, an agent reserves the expected usage. It waits if the
-//! request would fit without the reservations of other agents. Only [`Budget`] decides what fits.
+//! The run's budget (HOST-6), shared by its agents. Before each model request, an agent reserves the expected
+//! usage. If the request would fit only without the reservations of other agents, the agent waits. Only
+//! [`Budget`] decides what fits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +39,7 @@ impl SharedBudget {
     ) -> Result<BudgetPermit, BudgetExceeded> {
         loop {
             let mut settled = std::pin::pin!(self.settled.notified());
-            // Registered before the check, so that no wake-up is missed.
+            // Registered before the check, so that no notification is missed.
             settled.as_mut().enable();
             let grant = self.lock().reserve(expected);
             match grant {
@@ -78,7 +79,7 @@ impl BudgetPermit {
         }
     }
 
-    /// Awaits the request `ask` and records its usage. A failed request counts as having used nothing.
+    /// Awaits the request `ask` and records its usage. A failed request counts as no usage.
     pub(crate) async fn track<E>(
         mut self,
         ask: impl Future<Output = Result<ModelReply, E>>,

@@ -1,7 +1,9 @@
-//! The `tracing` spans of a run: the run, its iterations, its agents, and their model requests and tool calls, each within the one before.
+//! The `tracing` spans of a run: the run, its iterations, its agents, and their model requests and tool
+//! calls, each nested in the span before it.
 //!
-//! Names and attributes are those of OpenTelemetry's semantic conventions for generative AI; names that the conventions do not define
-//! begin with `dirigent.` (`docs/tracing.md`). No span contains text of the user, of a model or of a tool.
+//! Names and attributes follow OpenTelemetry's semantic conventions for generative AI. Names that the
+//! conventions do not define begin with `dirigent.` (`docs/tracing.md`). No span contains text from the user,
+//! a model or a tool.
 
 use dirigent_core::agent_report::AgentReport;
 use dirigent_core::brief::AgentBrief;
@@ -14,7 +16,8 @@ use serde_json::Value;
 use tracing::field::{Empty, display};
 use tracing::{Span, info_span};
 
-/// The span of a run while this process owns it. Its parent is the caller's current span.
+/// Creates the span of a run, for the time while this process owns the run. Its parent is the caller's
+/// current span.
 pub(crate) fn run(run: RunId) -> Span {
     info_span!(
         "invoke_workflow",
@@ -41,12 +44,12 @@ pub(crate) fn record_end(span: &Span, end: &EndReason, usage: &Usage) {
     record_usage(span, usage);
 }
 
-/// The span of a planning iteration.
+/// Creates the span of a planning iteration.
 pub(crate) fn iteration(run: &Span, number: u32) -> Span {
     info_span!(parent: run, "iteration", dirigent.iteration = number)
 }
 
-/// The span of an agent.
+/// Creates the span of an agent.
 pub(crate) fn agent(parent: &Span, run: RunId, brief: &AgentBrief) -> Span {
     let name = brief.role.name();
     info_span!(
@@ -75,7 +78,7 @@ pub(crate) fn record_report(span: &Span, report: &AgentReport) {
     record_usage(span, &report.work.usage);
 }
 
-/// The span of a model request, including its retries.
+/// Creates the span of a model request, including its retries.
 pub(crate) fn chat(agent: &Span, effect: EffectId, model: Option<&str>) -> Span {
     let model = model.unwrap_or("default");
     info_span!(
@@ -114,7 +117,7 @@ pub(crate) fn record_reply(span: &Span, reply: &Result<ModelReply, ModelFailure>
     }
 }
 
-/// The span of a tool call.
+/// Creates the span of a tool call.
 pub(crate) fn tool(parent: &Span, effect: EffectId, tool: &str) -> Span {
     info_span!(
         parent: parent,
@@ -141,7 +144,8 @@ fn record_usage(span: &Span, usage: &Usage) {
     span.record("dirigent.cost", display(usage.cost));
 }
 
-/// The name of a variant: the value of `key` in its JSON, or the only key, or the JSON itself if it is a string.
+/// Returns the name of a variant from its JSON: the JSON itself if it is a string, otherwise the value of
+/// `key` or, without `key`, the only key.
 fn name_in_json(variant: &impl Serialize, key: &str) -> String {
     match serde_json::to_value(variant) {
         Ok(Value::String(name)) => name,

@@ -25,8 +25,8 @@ use crate::services::RunServices;
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
 
-/// The time to wait for another process to handle a message. A process notices messages within about 200 ms, but the computer may be busy
-/// or the process suspended.
+/// The time to wait for another process to handle a message. A process notices messages within about 200 ms,
+/// unless the computer is busy or the process is suspended.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of sending a message to a run.
@@ -34,7 +34,8 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum SteerOutcome {
     /// The run has accepted the message.
     Accepted,
-    /// The message waits in the journal: no process owns the run, or its owner has not handled the message within ten seconds.
+    /// The message is waiting in the journal, because no process owns the run, or because its owner has not
+    /// handled the message within ten seconds.
     Pending,
 }
 
@@ -50,8 +51,8 @@ impl Orchestrator {
         self.ensure_running()?;
         if let Some(handle) = self.run(run) {
             match handle.steer(steering.clone()).await {
-                // The run has finished or paused without handling the message. The journal, which is read below, shows which of the two
-                // happened.
+                // The run has finished or paused without handling the message. The journal, which is read
+                // below, shows whether it finished or paused.
                 Err(RuntimeError::Ended { .. }) => {}
                 handled => return handled.map(|()| SteerOutcome::Accepted),
             }
@@ -60,7 +61,7 @@ impl Orchestrator {
         let idle = journal.clone();
         if steering == Steering::Cancel && blocking(move || is_unowned(&*idle, run)).await? {
             match self.cancel_unowned(run).await {
-                // Another process has resumed the run in the meantime: post the message to it.
+                // Another process has resumed the run in the meantime, so post the message to that process.
                 Err(RuntimeError::Journal(error)) if error.kind() == RunLogErrorKind::AlreadyClaimed => {}
                 cancelled => return cancelled.map(|()| SteerOutcome::Accepted),
             }
@@ -188,7 +189,8 @@ fn post(
 
 /// Returns true if no process owns the run.
 fn is_unowned(journal: &dyn RunLog, run: RunId) -> Result<bool, RuntimeError> {
-    // Waits for queued writes: a run that has just ended in this process is released only after its last entries are written.
+    // Waits for queued writes, because a run that has just ended in this process is released only after its
+    // last entries are written.
     journal.flush()?;
     Ok(journal.run(run)?.owner_pid.is_none())
 }

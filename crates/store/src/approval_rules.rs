@@ -1,4 +1,5 @@
-//! The rules by which the user always allows calls. The user's configuration is never written.
+//! The rules by which the user always allows calls. They are stored in the journal; the user's configuration
+//! is never changed.
 
 use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::policy::CallPattern;
@@ -19,7 +20,7 @@ pub enum RuleScope {
     Run(RunId),
     /// In the turns of one conversation. Deleted with the conversation.
     Conversation(ConversationId),
-    /// In all runs in a folder: an absolute path with links resolved.
+    /// In all runs in this folder, an absolute path with links resolved.
     Workspace(String),
     /// In all runs.
     Everywhere,
@@ -28,11 +29,11 @@ pub enum RuleScope {
 /// A rule to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRule {
-    /// Where the rule applies.
+    /// The scope of the rule.
     pub scope: RuleScope,
     /// The calls that the rule allows.
     pub calls: CallPattern,
-    /// When the rule is added.
+    /// The time at which the rule is added.
     pub at: Timestamp,
 }
 
@@ -41,16 +42,16 @@ pub struct NewRule {
 pub struct StoredRule {
     /// The rule's number. The number of a deleted rule is never used again.
     pub id: u64,
-    /// Where the rule applies.
+    /// The scope of the rule.
     pub scope: RuleScope,
     /// The calls that the rule allows.
     pub calls: CallPattern,
-    /// When the rule was added.
+    /// The time at which the rule was added.
     pub at: Timestamp,
 }
 
 impl RuleScope {
-    /// The columns `scope` and `subject`.
+    /// Returns the values of the columns `scope` and `subject`.
     fn columns(&self) -> (&'static str, String) {
         match self {
             RuleScope::Run(run) => (RUN, run_key(*run)),
@@ -77,7 +78,7 @@ impl Journal {
         self.wait_for_write(Box::new(write))
     }
 
-    /// Deletes a rule; returns false if there is none with this number. Blocks on the writer thread.
+    /// Deletes a rule; returns false if no rule has this number. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -91,7 +92,7 @@ impl Journal {
         Ok(self.wait_for_write(Box::new(write))? > 0)
     }
 
-    /// Reads a rule; `None` if there is none with this number.
+    /// Reads a rule; `None` if no rule has this number.
     ///
     /// # Errors
     /// A read failure.

@@ -1,4 +1,5 @@
-//! The forms in which models call tools, found by a request to each model. They do not belong to a run.
+//! The form in which each model calls tools, as determined by a request to the model. Forms are not tied to a
+//! run.
 
 use dirigent_core::call::CallForm;
 use dirigent_core::time::Timestamp;
@@ -10,21 +11,21 @@ use crate::error::StoreError;
 use crate::journal::Journal;
 use crate::sql::{integer, unsigned};
 
-/// The form in which a model was found to call tools (CALL-4).
+/// The form in which a model calls tools, as determined by a request to the model (CALL-4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundCallForm {
-    /// The address of the model's server.
+    /// The address of the server that provides the model.
     pub address: String,
-    /// The server's name of the model.
+    /// The server's name for the model.
     pub model: String,
-    /// The form that was found.
+    /// The form that was determined.
     pub form: CallForm,
-    /// When it was found.
+    /// The time at which the form was determined.
     pub at: Timestamp,
 }
 
 impl Journal {
-    /// Reads the form in which a model was found to call tools; `None` if the form has not been determined yet.
+    /// Reads the form in which a model calls tools; `None` if the form has not been determined yet.
     ///
     /// # Errors
     /// Any failure to read the journal.
@@ -32,8 +33,8 @@ impl Journal {
         self.readers().with(|db| load(db, address, model))
     }
 
-    /// Stores the form in which a model was found to call tools, in place of an earlier one. Blocks on the writer thread, so it must not be
-    /// called from a callback of [`Journal::append`].
+    /// Stores the form in which a model calls tools, and replaces an earlier form. Blocks on the writer
+    /// thread, so it must not be called from a callback of [`Journal::append`].
     ///
     /// # Errors
     /// A write failure.

@@ -8,17 +8,17 @@ use sha2::{Digest as _, Sha256};
 /// Length of a checksum in bytes: the first half of a SHA-256.
 const LENGTH: usize = 16;
 
-/// The checksum of a run's entries up to one of them.
+/// The checksum of a run's entries, up to and including a particular entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chain([u8; LENGTH]);
 
 impl Chain {
-    /// The checksum of a run without entries.
+    /// Returns the checksum of a run without entries.
     pub(crate) fn start(run: RunId) -> Self {
         Chain::from_hash(Sha256::new().chain_update(run.0.as_bytes()))
     }
 
-    /// The checksum after the next entry, which `add` adds to the hash.
+    /// Returns the checksum after the next entry. `add` adds this entry to the hash.
     pub(crate) fn next(self, add: impl FnOnce(&mut Sha256)) -> Self {
         let mut hash = Sha256::new().chain_update(self.0);
         add(&mut hash);

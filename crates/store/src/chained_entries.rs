@@ -14,7 +14,7 @@ use crate::stored_entry::{COLUMNS, StoredEntry};
 /// The entries of one read.
 #[derive(Default)]
 pub(crate) struct EntryBatch {
-    /// The entries in order, up to and including the first that cannot be used.
+    /// The entries in order, up to and including the first entry that cannot be used.
     pub(crate) entries: Vec<Result<Entry, StoreError>>,
     /// The number of the last entry in `entries`; `None` if there are none.
     pub(crate) last_seq: Option<u64>,
@@ -46,8 +46,8 @@ impl Head {
     }
 }
 
-/// Reads up to `limit` entries of a run, starting after entry `after`, and checks them. The connection must be in a transaction, so that the
-/// run's row fits its entries. An unknown run has no entries.
+/// Reads up to `limit` entries of a run, starting after entry `after`, and checks them. The connection must
+/// be in a transaction, so that the run's row and its entries are consistent. An unknown run has no entries.
 pub(crate) fn read_entries(
     db: &Connection,
     run: RunId,
@@ -75,7 +75,8 @@ pub(crate) fn read_entries(
 
 type Visit<'a> = dyn FnMut(StoredEntry<'static>) -> rusqlite::Result<Result<(), StoreError>> + 'a;
 
-/// Passes up to `limit` entries of a run to `visit`, starting after entry `after`. Stops at the first that is missing or changed.
+/// Passes up to `limit` entries of a run to `visit`, starting after entry `after`. Stops at the first entry
+/// that is missing or changed.
 pub(crate) fn walk(
     db: &Connection,
     run: RunId,
@@ -124,7 +125,7 @@ pub(crate) fn walk(
     }
 }
 
-/// Returns true if a column's type or format is not the one that was written.
+/// Returns true if a column's type or format differs from the type or format that was written.
 pub(crate) fn is_unreadable(error: &rusqlite::Error) -> bool {
     matches!(
         error,
@@ -143,7 +144,7 @@ pub(crate) fn check_end(db: &Connection, run: RunId, head: Head) -> rusqlite::Re
     })
 }
 
-/// The checksum of a run up to and including entry `seq`; `None` if there is no such entry.
+/// Returns the checksum of a run up to and including entry `seq`; `None` if there is no such entry.
 fn chain_at(db: &Connection, run: RunId, id: i64, seq: u64) -> rusqlite::Result<Option<Chain>> {
     if seq == 0 {
         return Ok(Some(Chain::start(run)));

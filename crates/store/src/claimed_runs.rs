@@ -1,7 +1,7 @@
-//! The runs that this process owns. Applies jobs to these runs and to the database tables.
+//! Applies jobs to the runs that this process owns, and to the database tables.
 //!
-//! Entry numbers are assigned here, in memory. After a failed transaction, all further writes for its runs are refused, so that no entry
-//! can follow a missing one. A new claim continues from the last stored entry.
+//! Entry numbers are assigned here, in memory. After a failed transaction, all further writes for its runs
+//! are refused, so that no entry can follow a missing one. A new claim continues from the last stored entry.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ use dirigent_runtime::run_log::{ForkPoint, NewEntry, NewRun, Position, RunEnding
 /// The runs that this process owns.
 #[derive(Default)]
 pub(crate) struct ClaimedRuns {
-    /// This process as an owner of runs; `None` until the first run is claimed.
+    /// The registration of this process as an owner of runs; `None` until the first run is claimed.
     owner: Option<Owner>,
     runs: HashMap<RunId, ClaimedRun>,
     /// Runs that this process has released but that may still be in the claims table.
@@ -44,7 +44,7 @@ struct ClaimedRun {
     id: i64,
     /// The last assigned entry number.
     last: u64,
-    /// The checksum of that entry.
+    /// The checksum of the last entry.
     chain: Chain,
     write_state: WriteState,
 }
@@ -376,7 +376,7 @@ impl ClaimedRuns {
             && !message::accept(db, message, claimed.id, seq)?
         {
             let error = StoreError::MessageNotPending { run, message };
-            // Later entries are refused, too, because the caller has already derived them from this one.
+            // Later entries are also refused, because the caller has already derived them from this entry.
             claimed.write_state = WriteState::Poisoned(error.clone());
             return Ok(JobOutcome::Refused(error));
         }

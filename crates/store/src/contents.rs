@@ -1,4 +1,5 @@
-//! The SQL for recorded file contents. Each content is stored once, by its digest, with the calls that recorded it.
+//! The SQL for recorded file contents. Each content is stored once, under its digest, with the calls that
+//! recorded it.
 
 use dirigent_core::id::RunId;
 use dirigent_core::shared_text::{SharedText, piece_digest};
@@ -24,7 +25,7 @@ pub(crate) fn exists(db: &Connection, digest: &str) -> rusqlite::Result<bool> {
 pub(crate) fn ensure(db: &Connection, shared: &SharedText) -> rusqlite::Result<()> {
     for piece in shared.pieces_from_last() {
         if load(db, piece.digest)?.as_deref() == Some(piece.text.as_bytes()) {
-            // The pieces before it were stored with it.
+            // All earlier pieces were stored together with this piece.
             break;
         }
         db.prepare_cached("INSERT OR REPLACE INTO contents (digest, bytes, before) VALUES (?1, ?2, ?3)")?

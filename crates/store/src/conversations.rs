@@ -30,25 +30,26 @@ pub struct ConversationRecord {
     pub conversation: ConversationId,
     /// The title; empty if there is none yet.
     pub title: String,
-    /// Absolute path of the folder in which its turns work.
+    /// Absolute path of the folder in which the conversation's turns work.
     pub workspace: String,
-    /// The settings of its turns, as JSON.
+    /// The settings of the conversation's turns, as JSON.
     pub settings: String,
-    /// When it was created.
+    /// The time at which the conversation was created.
     pub created_at: Timestamp,
-    /// When its last turn began, or when it was created if it has none.
+    /// The time at which the last turn began. Without turns, the time at which the conversation was created.
     pub used_at: Timestamp,
-    /// The number of its turns.
+    /// The number of turns.
     pub turns: u32,
 }
 
-/// Selects conversations for a list, with the most recently used ones first. By default all, at most 100.
+/// Selects conversations for a list, most recently used first. By default, selects all conversations, but at
+/// most 100.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ConversationFilter {
-    /// The text that the title or a message of the user contains. Case-insensitive for ASCII letters.
+    /// Text that the title or a message from the user must contain. Case-insensitive for ASCII letters.
     pub text: Option<String>,
-    /// The folder in which its turns work: an absolute path with links resolved.
+    /// The folder in which the turns work, as an absolute path with links resolved.
     pub workspace: Option<String>,
     /// The maximum number of conversations; `None` for 100.
     pub limit: Option<usize>,
@@ -114,8 +115,9 @@ impl Journal {
         found.ok_or_else(|| self.no_such_conversation(conversation.to_string()))
     }
 
-    /// Finds a conversation by its id, by at least 4 hexadecimal digits of the beginning or end of its id (dashes are ignored), or by `last`
-    /// for the one that was used last; one without turns only if none has any.
+    /// Finds a conversation by its id, by at least 4 hexadecimal digits of the beginning or end of its id
+    /// (dashes are ignored), or by `last` for the most recently used conversation. `last` finds a
+    /// conversation without turns only if no conversation has turns.
     ///
     /// # Errors
     /// [`StoreError::NoSuchConversation`], [`StoreError::AmbiguousConversation`]; a read failure.
@@ -147,7 +149,7 @@ impl Journal {
         }
     }
 
-    /// Reads the records of the conversations that the filter selects, the most recently used ones first.
+    /// Reads the records of the conversations that the filter selects, most recently used first.
     ///
     /// # Errors
     /// A read failure.
@@ -223,8 +225,8 @@ impl Journal {
     }
 }
 
-/// Returns the reason why a run cannot become this turn; `None` if it can. An earlier turn with this number that never began is no
-/// obstacle: it is replaced.
+/// Returns the reason why a run cannot become this turn; `None` if it can. An earlier turn with this number
+/// that never began is no obstacle, because it is replaced.
 pub(crate) fn refuse_turn(
     db: &Connection,
     path: &Path,

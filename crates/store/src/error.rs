@@ -13,7 +13,8 @@ use rusqlite::ErrorCode;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// An operation on a file or folder failed: on the journal, a lock file, a folder of these, or the target of an export or a backup.
+    /// An operation on a file or folder failed: on the journal, a lock file, the folder of one of these, or
+    /// the target of an export or a backup.
     #[error("cannot {action} {}: check the path and its permissions", path.display())]
     Io {
         /// The failed operation, as a verb: `create the folder`.
@@ -283,7 +284,7 @@ pub enum StoreError {
         /// The problem with the entry.
         problem: EntryProblem,
     },
-    /// A process has committed more entries of the run than the journal has.
+    /// A process committed more entries of the run than the journal now contains.
     #[error(
         "run {run} had {committed} entries when its process ended, but the journal has only {found}: its write-ahead log is damaged, or an \
          older copy of the journal was put in its place. Fork the run from entry {found} to continue without the lost entries, or remove \
@@ -297,7 +298,7 @@ pub enum StoreError {
         committed: u64,
         /// The number of entries in the journal.
         found: u64,
-        /// The file in which the process recorded its commits.
+        /// The file in which the process recorded the number of committed entries.
         record: PathBuf,
     },
     /// The journal was moved, deleted or replaced while it was open.
@@ -392,7 +393,7 @@ impl StoreError {
         }
     }
 
-    /// The error for a file of an exported run that cannot be read.
+    /// Returns the error for a file of an exported run that cannot be read.
     pub fn unreadable_export(path: &Path, source: io::Error) -> Self {
         StoreError::UnreadableExport {
             path: path.to_owned(),

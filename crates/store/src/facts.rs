@@ -1,8 +1,8 @@
-//! The facts of the memory, and the index of their words.
+//! The facts in the memory, and the index of their words.
 //!
-//! FTS5 has no tokenizer for languages without spaces between words: `unicode61` takes a whole Chinese sentence for one word, and `trigram`
-//! finds nothing shorter than three characters. So each such character is indexed as a separate word, and a word of several characters is
-//! found as a phrase.
+//! FTS5 has no tokenizer for languages without spaces between words: `unicode61` treats a whole Chinese
+//! sentence as one word, and `trigram` finds nothing shorter than three characters. So each character of
+//! these languages is indexed as a separate word, and a word of several characters is found as a phrase.
 
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -16,19 +16,20 @@ const MAX_WORDS: usize = 64;
 
 const FACTS: &str = "SELECT facts.id, facts.workspace, facts.fact, facts.at FROM facts";
 
-/// The condition of [`VisibleFacts`], with the parameter 1.
+/// The SQL condition for [`VisibleFacts`]. Its parameter 1 is [`VisibleFacts::workspace`].
 const VISIBLE: &str = "(?1 IS NULL OR facts.workspace = '' OR facts.workspace = ?1)";
 
 /// A fact to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFact {
-    /// The folder that the fact is about: an absolute path with links resolved; `None` for a fact of the user.
+    /// The folder that the fact is about, as an absolute path with links resolved. `None` for a fact about
+    /// the user.
     pub workspace: Option<String>,
     /// The fact's text.
     pub text: String,
-    /// The normalized text, by which equal facts are recognized. A fact with the same normalized text is not added again.
+    /// The normalized text. A fact with the same normalized text is not added again.
     pub same: String,
-    /// When it is added.
+    /// The time at which the fact is added.
     pub at: Timestamp,
 }
 
@@ -37,27 +38,27 @@ pub struct NewFact {
 pub struct StoredFact {
     /// The fact's number. The number of a deleted fact is never used again.
     pub id: u64,
-    /// The folder that the fact is about; `None` for a fact of the user.
+    /// The folder that the fact is about; `None` for a fact about the user.
     pub workspace: Option<String>,
     /// The fact's text.
     pub text: String,
-    /// When it was added.
+    /// The time at which the fact was added.
     pub at: Timestamp,
 }
 
-/// Which facts a list or a search includes.
+/// Selects the facts that a list or a search includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VisibleFacts {
-    /// The user's facts.
+    /// The facts about the user.
     User,
-    /// The user's facts and those of a folder.
+    /// The facts about the user and about this folder.
     Workspace(String),
-    /// All facts, of every folder.
+    /// The facts about the user and about all folders.
     All,
 }
 
 impl VisibleFacts {
-    /// The parameter of [`VISIBLE`].
+    /// Returns the parameter of [`VISIBLE`].
     fn workspace(&self) -> Option<&str> {
         match self {
             VisibleFacts::User => Some(""),
@@ -68,7 +69,8 @@ impl VisibleFacts {
 }
 
 impl Journal {
-    /// Adds a fact; returns its number, or `None` if the same fact exists, for the folder or as a fact of the user. Blocks on the writer thread.
+    /// Adds a fact and returns its number. Returns `None` if the same fact already exists, about the folder
+    /// or about the user. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -78,7 +80,7 @@ impl Journal {
         Ok(Some(id).filter(|id| *id > 0))
     }
 
-    /// Deletes a fact; returns false if there is none with this number. Blocks on the writer thread.
+    /// Deletes a fact; returns false if no fact has this number. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -88,7 +90,7 @@ impl Journal {
         Ok(deleted > 0)
     }
 
-    /// Reads a fact; `None` if there is none with this number.
+    /// Reads a fact; `None` if no fact has this number.
     ///
     /// # Errors
     /// A read failure.
@@ -100,7 +102,7 @@ impl Journal {
         })
     }
 
-    /// Finds an existing fact that is equal to a new fact, for the same folder or as a fact of the user.
+    /// Finds an existing fact that is the same as a new fact, about the same folder or about the user.
     ///
     /// # Errors
     /// A read failure.
@@ -120,9 +122,10 @@ impl Journal {
         })
     }
 
-    /// Finds up to `limit` facts that contain at least one of the words, the best matches first, newer ones before older ones. A word may
-    /// have several parts, which must occur next to each other, such as the characters of a Chinese word. At most 64 words count. English
-    /// words are found in any form (`birthday`, `birthdays`), and letters with and without accents.
+    /// Finds up to `limit` facts that contain at least one of the words, the best matches first. Of equally
+    /// good matches, newer facts come first. A word may have several parts, such as the characters of a
+    /// Chinese word, which must occur next to each other. Words after the first 64 are ignored. English words
+    /// are found in any form (`birthday`, `birthdays`). Accents are ignored.
     ///
     /// # Errors
     /// A read failure.
@@ -172,7 +175,7 @@ fn add(db: &Connection, fact: &NewFact) -> rusqlite::Result<u64> {
     Ok(id.unsigned_abs())
 }
 
-/// Deletes a fact within a transaction; returns how many there were.
+/// Deletes a fact within a transaction; returns the number of deleted facts.
 fn delete(db: &Connection, id: u64) -> rusqlite::Result<u64> {
     let deleted = db
         .prepare_cached("DELETE FROM facts WHERE id = ?1")?
@@ -202,7 +205,8 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredFact> {
     })
 }
 
-/// The text with spaces around each character of a script without spaces, and without the quotes of the query language.
+/// Returns the text with spaces around each character of a script without spaces between words, and with
+/// spaces in place of the query language's quotes.
 fn indexed(text: &str) -> String {
     let mut spaced = String::with_capacity(text.len() * 2);
     for c in text.chars() {

@@ -23,8 +23,8 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Identifies a file: two paths with the same identity are the same file. Without support by the system, all files have the same
-/// identity.
+/// Identifies a file: two paths with the same identity are the same file. If the system does not support
+/// identities, all files have the same identity.
 pub(crate) fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let metadata = fs::metadata(path)?;
     #[cfg(unix)]

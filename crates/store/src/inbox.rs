@@ -14,7 +14,7 @@ use crate::journal::{Journal, RunClaim};
 use crate::message;
 use crate::watcher::{ChangeSubscription, INTERVAL};
 
-/// Maximum number of messages per read. Small, because a message can have 1 MiB.
+/// Maximum number of messages per read. Small, because a message can be 1 MiB long.
 const BATCH: usize = 16;
 
 impl Journal {
@@ -57,9 +57,9 @@ impl Journal {
             })
     }
 
-    /// Waits until a message is accepted or rejected, which is noticed within about 200 ms. Returns [`MessageState::Pending`] after
-    /// `timeout`. Waits even if no process owns the run; check [`crate::RunRecord::owner_pid`] first. Must be awaited in a Tokio runtime
-    /// with timers.
+    /// Waits until a message is accepted or rejected. Notices this within about 200 ms. Returns
+    /// [`MessageState::Pending`] after `timeout`. Waits even if no process owns the run; check
+    /// [`crate::RunRecord::owner_pid`] first. Must be awaited in a Tokio runtime with timers.
     ///
     /// # Errors
     /// The errors of [`Journal::message`].

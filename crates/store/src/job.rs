@@ -15,7 +15,8 @@ use dirigent_runtime::run_log::{
 };
 use rusqlite::Connection;
 
-/// A write within a transaction. A refusal must come before its first change, because the transaction continues after it.
+/// A write within a transaction. It must refuse, if at all, before its first change, because the transaction
+/// continues after a refusal.
 pub(crate) type RecordWrite = Box<dyn Fn(&Connection) -> rusqlite::Result<Result<u64, StoreError>> + Send>;
 
 /// A job for the writer thread, with the channel or callback for its result.
@@ -69,7 +70,7 @@ pub(crate) enum Job {
         original: Option<Original>,
         reply: SyncSender<Result<(), StoreError>>,
     },
-    /// Writes records that do not belong to a run.
+    /// Writes records that are not tied to a run.
     Write {
         write: RecordWrite,
         /// Receives the number that the write returns.
@@ -86,7 +87,7 @@ pub(crate) enum Job {
         /// Receives the number of deleted runs.
         reply: SyncSender<Result<u64, StoreError>>,
     },
-    /// Deletes contents to which nothing refers.
+    /// Deletes unreferenced contents.
     DeleteContents {
         references: Box<ContentReferences>,
         /// Receives the number of deleted contents.
@@ -101,8 +102,9 @@ impl Job {
     pub(crate) fn durability(&self) -> Durability {
         match self {
             Job::Append { entry, .. } => entry.durability,
-            // Must survive a power failure: the end of a run is reported only once, a sender may exit after posting, and a recorded file is
-            // changed right afterwards. The file of an imported run may be deleted.
+            // These jobs must survive a power failure: the end of a run is reported only once, a sender may
+            // exit after posting, a recorded file is changed right afterwards, and the file of an imported
+            // run may be deleted.
             Job::End { .. } | Job::Post { .. } | Job::StoreContent { .. } | Job::Import { .. } => {
                 Durability::Full
             }

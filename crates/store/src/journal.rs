@@ -67,8 +67,8 @@ impl JournalOptions {
     }
 }
 
-/// The exclusive right to write for a run. Dropping the claim releases the run once everything appended with it is stored. The end of the
-/// process releases the run at once.
+/// The exclusive right to write for a run. Dropping the claim releases the run once everything appended with
+/// it is stored. If the process ends, the run is released at once.
 pub struct RunClaim {
     journal: Journal,
     run: RunId,
@@ -158,9 +158,9 @@ impl Journal {
     /// Queues an entry of a claimed run. Never blocks. The entries of one caller are stored in the order of its calls. One transaction can
     /// store several entries.
     ///
-    /// The writer thread calls `on_commit` exactly once, after the entry was stored or could not be stored. The argument is the entry's
-    /// number in the run, or the error. All writes wait for the callback, so it should only send a message. A panic of the callback is
-    /// logged and does not stop the journal.
+    /// The writer thread calls `on_commit` exactly once, after the entry was stored or could not be stored.
+    /// The argument is the entry's number in the run, or the error. The callback delays all writes, so it
+    /// should only send a message. A panic of the callback is logged and does not stop the journal.
     ///
     /// If a transaction fails, none of its entries is stored. Later entries of the same runs are refused ([`StoreError::Poisoned`]) until
     /// the runs are claimed again, so that a run's entries have no gaps. The same applies after an entry that consumes a message which is

@@ -1,8 +1,9 @@
 //! The journal of Dirigent's runs: every input of every run, in order, in one SQLite file (HOST-2).
 //!
-//! A [`Journal`] appends entries through one writer thread, which stores many entries with one fsync. It reads entries on separate
-//! connections, and any number of [`Tail`]s follow a run without slowing it down. Only one process at a time owns a run, by holding a
-//! [`RunClaim`]. When that process ends, even by `kill -9`, other processes can claim its runs at once.
+//! A [`Journal`] appends entries through one writer thread, which stores many entries with one fsync. It
+//! reads entries on separate connections, and any number of [`Tail`]s can follow a run without slowing it
+//! down. Only one process at a time owns a run, by holding a [`RunClaim`]. When that process ends, even by
+//! `kill -9`, other processes can claim its runs at once.
 //!
 //! This crate makes no decisions about a run. It stores entries in the order in which they are appended, and so implements the port
 //! [`dirigent_runtime::run_log::RunLog`].
@@ -63,8 +64,9 @@
 //! journal, and [`Journal::prune`] deletes old runs. Runs may be active at the same time.
 //!
 //! # Files
-//! While the journal is open, SQLite keeps its log in `<journal>-wal` and `<journal>-shm`. Each process that owns runs has a lock file in
-//! `<journal>-owners`, which also has the file of the [`StartLock`]. All these files must be on a local disk.
+//! While the journal is open, SQLite keeps its log in `<journal>-wal` and `<journal>-shm`. Each process that
+//! owns runs has a lock file in `<journal>-owners`, which also contains the file of the [`StartLock`]. All
+//! these files must be on a local disk.
 #![warn(missing_docs)]
 
 mod approval_rules;

@@ -1,5 +1,5 @@
-//! The user's MCP services (MCP-1): their configurations, which of them the user has stopped, and the results of their latest starts. They do
-//! not belong to runs.
+//! The user's MCP services (MCP-1): their configurations, which of them the user has stopped, and the results
+//! of their latest starts. This data is not tied to a run.
 
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::journal::Journal;
 use crate::sql::{integer, unsigned};
 
-/// The number of results that are kept for a service name: services of several projects may have the same name.
+/// Maximum number of results stored for a service name. Services of several projects may have the same name.
 const MAX_STARTS: u32 = 8;
 
 /// The configuration of a service.
@@ -18,7 +18,7 @@ pub struct StoredService {
     pub name: String,
     /// The configuration as JSON, without secrets.
     pub config: String,
-    /// The number of the configuration, from 1; each update adds 1.
+    /// The version number of the configuration, from 1. Each update adds 1.
     pub version: u32,
     /// The time when this version was written.
     pub at: Timestamp,
@@ -80,8 +80,8 @@ impl Journal {
         Ok(u32::try_from(version).ok().filter(|version| *version > 0))
     }
 
-    /// Deletes a service, the mark that the user has stopped it, and the results of its starts. Returns false if there is no such service.
-    /// Blocks on the writer thread.
+    /// Deletes a service, the record that the user has stopped it, and the results of its starts. Returns
+    /// false if there is no such service. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -121,8 +121,8 @@ impl Journal {
         })
     }
 
-    /// Stores that the user has stopped the service of this name, or no longer has. The service may come from a file instead of the journal. Blocks
-    /// on the writer thread.
+    /// Records that the user has stopped the service with this name, or removes this record if `stopped` is
+    /// `None`. The service may be configured in a file instead of the journal. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -156,7 +156,8 @@ impl Journal {
         })
     }
 
-    /// Stores the result of a service's start, in place of an earlier one with the same configuration. Blocks on the writer thread.
+    /// Stores the result of a service's start, and replaces an earlier result of the same configuration.
+    /// Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -185,7 +186,7 @@ impl Journal {
     }
 }
 
-/// Stores a result within a transaction, and deletes the oldest results of the name.
+/// Stores a result within a transaction, and deletes the oldest results for the service's name.
 fn record(db: &Connection, start: &StoredServiceStart) -> rusqlite::Result<()> {
     let StoredServiceStart {
         name,

@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::sql::{integer, run_key, unsigned};
 
-/// The rejection reason of the messages that are pending when their run finishes.
+/// The reason for rejecting messages that are still pending when their run finishes.
 const RUN_ENDED: &str = "the run finished before the message was handled";
 
-/// Returns the number of the newest message of the journal, 0 if there is none.
+/// Returns the number of the newest message of the journal; 0 if there is none.
 pub(crate) fn newest(db: &Connection) -> rusqlite::Result<u64> {
     db.prepare_cached("SELECT coalesce(max(id), 0) FROM messages")?
         .query_row([], |row| unsigned(row, 0))

@@ -61,8 +61,9 @@ impl JournalOptions {
         self
     }
 
-    /// Opens the journal for reading only; it may be on a read-only disk. The journal is never changed, and a missing one is an error, but
-    /// SQLite may create its `-wal` and `-shm` files. Every operation that writes fails with [`StoreError::ReadOnly`](crate::StoreError::ReadOnly).
+    /// Opens the journal for reading only. It may be on a read-only disk. The journal itself is never
+    /// changed, but SQLite may create its `-wal` and `-shm` files. A missing journal is an error. Every
+    /// operation that writes fails with [`StoreError::ReadOnly`](crate::StoreError::ReadOnly).
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.missing = Missing::Refuse;

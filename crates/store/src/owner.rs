@@ -1,12 +1,13 @@
 //! The owners of runs. Each process that owns runs holds a locked file until it ends.
 //!
-//! The operating system releases the lock when the process ends, even by `kill -9`, so other processes can claim its runs at once. A reused
-//! process id is not mistaken for the owner. The lock files are in `<journal>-owners/`. A process that only reads the journal creates none.
+//! The operating system releases the lock when the process ends, even by `kill -9`, so other processes can
+//! claim its runs at once. A reused process id is not mistaken for the owner. The lock files are in
+//! `<journal>-owners/`. A process that only reads the journal creates no lock file.
 //!
-//! Each lock file also records how many entries of each owned run are committed. SQLite silently ignores the rest of a write-ahead log
-//! after a damaged frame; a process that claims a run of a killed process notices by this record that committed entries are missing. A power
-//! failure can lose the last entries even though nothing is damaged ([`crate::Durability::Normal`]), so the record is ignored after a
-//! reboot.
+//! Each lock file also records how many entries of each owned run are committed. SQLite silently ignores the
+//! rest of a write-ahead log after a damaged frame. With this record, a process that claims a run of a killed
+//! process notices that committed entries are missing. A power failure can lose the last entries even though
+//! nothing is damaged ([`crate::Durability::Normal`]), so the record is ignored after a reboot.
 //!
 //! The file consists of slots of 24 bytes: the id of the current boot of the machine, then for each run its id and its number of entries as a
 //! little-endian integer. Free slots are zero.
@@ -113,15 +114,15 @@ impl Drop for Owner {
     }
 }
 
-/// Whether an owner's process is still running.
+/// Whether the process of an owner is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
     Alive,
     Dead,
 }
 
-/// Tests whether an owner is alive. A living owner holds an exclusive lock on its file. This function tries to take a shared lock, so that
-/// concurrent calls do not take each other for a living owner.
+/// Tests whether an owner is alive. A living owner holds an exclusive lock on its file. This function tries
+/// to take a shared lock, so that concurrent calls do not mistake each other for a living owner.
 pub(crate) fn liveness(journal: &Path, name: &str) -> Result<Liveness, StoreError> {
     let path = folder(journal).join(name);
     let file = match File::open(&path) {
@@ -161,7 +162,8 @@ pub(crate) fn check_progress(journal: &Path, run: RunId, entries: u64) -> Result
     }
 }
 
-/// Removes the files of dead owners that record nothing any more: all runs are released, or the machine was restarted since.
+/// Removes the files of dead owners whose records are obsolete, because all their runs are released or the
+/// machine was restarted.
 fn remove_outdated(folder: &Path) {
     let boot = boot_id();
     for path in fs::read_dir(folder)
@@ -182,7 +184,7 @@ fn remove_outdated(folder: &Path) {
     }
 }
 
-/// Identifies the time since the machine was started; nil if the system does not provide it.
+/// Returns the id of the machine's current boot; nil if the system does not provide it.
 fn boot_id() -> Uuid {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .ok()
@@ -195,8 +197,8 @@ pub(crate) fn remove_dead(journal: &Path, name: &str) {
     let _ = fs::remove_file(folder(journal).join(name));
 }
 
-/// Removes the lock files of dead owners that are not in `claims`; returns their number. Keeps a file that records more committed entries of a
-/// run than `entries` has, as evidence of the loss.
+/// Removes the lock files of dead owners that are not in `claims`; returns their number. Keeps, as evidence
+/// of the loss, any file that records more committed entries of a run than `entries` contains.
 pub(crate) fn remove_unclaimed(
     journal: &Path,
     claims: &HashSet<String>,
@@ -207,7 +209,7 @@ pub(crate) fn remove_unclaimed(
         let claimed = path
             .file_name()
             .is_some_and(|name| claims.contains(name.to_string_lossy().as_ref()));
-        // The exclusive lock keeps a new owner from using the file.
+        // The exclusive lock prevents a new owner from using the file.
         let Ok(file) = File::open(&path) else { continue };
         if claimed || file.try_lock().is_err() || records_lost_entries(&path, entries) {
             continue;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 pub(crate) struct Progress {
     /// The number of the last stored entry.
     pub(crate) committed: u64,
-    /// True once the run is marked as ended, so that no more entries follow.
+    /// True once the run is marked as ended, after which no more entries follow.
     pub(crate) closed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the journal on separate connections, so that readers and the writer do not wait for each other.
+//! Reads the journal on separate connections, so that readers and the writer do not block each other.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ impl Readers {
         let page = filter.page_condition(&mut parameters);
         let page = page.map_or(String::new(), |page| format!(" AND {page}"));
         let size = filter.page_size();
-        // One more than the page has, to know whether there is a next page.
+        // Reads one row more than the page has, to find out whether there is a next page.
         let limit = i64::try_from(size).unwrap_or(i64::MAX).saturating_add(1);
         let sql = format!("{RECORDS} WHERE {selected}{page} ORDER BY created_at DESC, id DESC LIMIT {limit}");
         let mut runs = self.records(&sql, &parameters)?;
@@ -146,7 +146,7 @@ impl Readers {
                 return Err(StoreError::NotARunId { text });
             }
             self.ids(
-                // The last part is where the short form of an id begins.
+                // The last condition matches the beginning of an id's short form, which is its last 8 digits.
                 "WHERE run LIKE ?1 || '%' OR run LIKE '%' || ?1 OR substr(run, -8) LIKE ?1 || '%'
                  ORDER BY created_at DESC, id DESC",
                 Some(&digits),

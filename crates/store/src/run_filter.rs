@@ -1,4 +1,4 @@
-//! Lists of runs: which runs a list includes, page by page, newest first.
+//! Selects the runs that a list includes. A list is read page by page, newest runs first.
 
 use std::str::FromStr;
 
@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::sql::{conversation_key, integer, run_key};
 
-/// The reason for a run's end in SQL; empty if it has none, or it cannot be read.
+/// The SQL expression for the reason of a run's end; empty if the run has no reason, or the reason cannot be
+/// read.
 const REASON: &str = "coalesce(CASE json_valid(status) WHEN 1 THEN status ->> 'reason' END, '')";
 
-/// The default number of runs of a page.
+/// The default number of runs per page.
 const DEFAULT_LIMIT: usize = 100;
 
 /// The state of a run, derived from its record. JSON: the name in snake case.
@@ -30,13 +31,13 @@ pub enum RunState {
     Interrupted,
     /// The goal was achieved.
     GoalAchieved,
-    /// The run ended at its limit of iterations.
+    /// The run ended at its iteration limit.
     IterationLimit,
     /// The run ended at its time limit.
     TimeLimit,
     /// The run's budget was exhausted.
     BudgetExhausted,
-    /// The run waits for its user.
+    /// The run is waiting for its user.
     UserRequired,
     /// The run was cancelled.
     Cancelled,
@@ -95,7 +96,8 @@ impl RunState {
         }
     }
 
-    /// The condition in SQL. `is_owned` is the condition that a live process owns the run.
+    /// Returns the SQL condition for this state. `is_owned` is the SQL condition that a live process owns the
+    /// run.
     fn condition(self, is_owned: &str) -> String {
         match self {
             RunState::Running => is_owned.to_owned(),
@@ -153,25 +155,25 @@ impl RunFilter {
         Self::default()
     }
 
-    /// Selects runs in this state, or in one of several if called again.
+    /// Selects runs in this state. If called several times, selects runs in any of the states.
     pub fn state(mut self, state: RunState) -> Self {
         self.states.push(state);
         self
     }
 
-    /// Selects runs that work in this folder: an absolute path with links resolved.
+    /// Selects runs that work in this folder, an absolute path with links resolved.
     pub fn workspace(mut self, folder: impl Into<String>) -> Self {
         self.workspace = Some(folder.into());
         self
     }
 
-    /// Selects runs that work in this folder or in a folder below it: an absolute path with links resolved.
+    /// Selects runs that work in this folder, an absolute path with links resolved, or in a folder below it.
     pub fn workspace_within(mut self, folder: impl Into<String>) -> Self {
         self.within = Some(folder.into());
         self
     }
 
-    /// Selects runs with this text in their goal. ASCII letters match in upper and lower case.
+    /// Selects runs with this text in their goal. Case-insensitive for ASCII letters.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self
@@ -195,29 +197,30 @@ impl RunFilter {
         self
     }
 
-    /// Begins after this run, the last one of the page before ([`RunPage::next`]).
+    /// Begins after this run, which is the last run of the previous page ([`RunPage::next`]).
     pub fn after(mut self, run: impl Into<Option<RunId>>) -> Self {
         self.after = run.into();
         self
     }
 
-    /// Sets the maximum number of runs of a page, at least 1.
+    /// Sets the maximum number of runs per page, at least 1.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit.max(1));
         self
     }
 
-    /// The run after which the page begins.
+    /// Returns the run after which the page begins.
     pub(crate) fn last_known(&self) -> Option<RunId> {
         self.after
     }
 
-    /// The number of runs of a page.
+    /// Returns the maximum number of runs per page.
     pub(crate) fn page_size(&self) -> usize {
         self.limit.unwrap_or(DEFAULT_LIMIT)
     }
 
-    /// The condition in SQL that selects the runs of all pages, with its parameters. `owners` are the live owners of runs, as a JSON array.
+    /// Returns the SQL condition that selects the runs of all pages, with its parameters. `owners` are the
+    /// live owners of runs, as a JSON array.
     pub(crate) fn condition(&self, owners: String) -> (String, Vec<Value>) {
         const IS_OWNED: &str =
             "id IN (SELECT run FROM claims WHERE owner IN (SELECT value FROM json_each(?1)))";
@@ -263,7 +266,7 @@ impl RunFilter {
         (conditions.join(" AND "), parameters)
     }
 
-    /// The condition in SQL for the runs of this page and the later ones, if it is not the first page.
+    /// Returns the SQL condition for the runs of this page and the later pages. `None` for the first page.
     pub(crate) fn page_condition(&self, parameters: &mut Vec<Value>) -> Option<String> {
         parameters.push(run_key(self.after?).into());
         let index = parameters.len();

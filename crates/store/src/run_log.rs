@@ -1,4 +1,4 @@
-//! The journal as the run log of the runtime.
+//! Implements the runtime's run log with the journal.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -126,7 +126,7 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
-/// The tables of the memory. The index of words has the ids of the facts, and no text.
+/// The tables of the memory. The word index refers to facts by their ids, and stores no text.
 const MEMORY_TABLES: &str = "
     CREATE TABLE facts (
         id        INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
@@ -141,7 +141,8 @@ const MEMORY_TABLES: &str = "
     );
 ";
 
-/// The version of the journal's format, that is, of its tables and of the JSON in them. Journals in other formats are refused.
+/// The version of the journal's format, which includes the tables and the JSON in them. Journals in other
+/// formats are refused.
 const FORMAT: i32 = 7;
 
 /// Size to which SQLite truncates a longer write-ahead log after a checkpoint, in bytes. Without this limit, the log file would never
@@ -198,7 +199,8 @@ pub(crate) fn check_for_reading(path: &Path, options: &JournalOptions) -> Result
 /// A read-only connection to the journal.
 pub(crate) struct ReadConnection {
     pub(crate) connection: Connection,
-    /// False if SQLite assumes that the file does not change: a later read must open it again to see what others have written.
+    /// False if SQLite assumes that the file does not change. In this case, a later read must open the file
+    /// again to see what other processes have written.
     pub(crate) sees_changes: bool,
 }
 
@@ -235,7 +237,7 @@ fn cannot_lock(error: &rusqlite::Error) -> bool {
         )
 }
 
-/// The URI with which SQLite reads a file that does not change.
+/// Returns the URI with which SQLite reads a file that does not change.
 fn immutable(path: &Path) -> String {
     let path = path.to_string_lossy();
     let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
@@ -267,7 +269,7 @@ fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> 
     .map_err(|e| StoreError::io("open the journal", path, e))
 }
 
-/// The path of the journal's write-ahead log.
+/// Returns the path of the journal's write-ahead log.
 fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -347,8 +349,9 @@ fn roll_back_unfinished(path: &Path, busy_timeout: Duration) -> rusqlite::Result
     pragma(&connection, "application_id").map(drop)
 }
 
-/// Reads the first and the last row of every table, to find damage there before anything is written. Reading a long journal completely
-/// would make every start slow; damage elsewhere is reported when it is read.
+/// Reads the first and the last row of every table, to find damage there before anything is written. Reading
+/// a long journal completely would make every start slow. Damage elsewhere is reported when the damaged rows
+/// are read.
 fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
     for table in [
         "runs",

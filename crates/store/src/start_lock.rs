@@ -7,16 +7,16 @@ use crate::files::create_private_folder;
 use crate::journal::Journal;
 use crate::owner;
 
-/// The right to look for other runs of the journal and then to start or resume a run, as one atomic step. Released on drop, or with the
-/// end of the process.
+/// The right to look for other runs of the journal and then to start or resume a run, as one atomic step.
+/// Released on drop, or when the process ends.
 #[derive(Debug)]
 pub struct StartLock {
     _file: File,
 }
 
 impl Journal {
-    /// Creates a [`StartLock`]; `None` if any process already has the lock of this journal. Starting a run does not require the lock: it
-    /// only excludes others that also take it.
+    /// Creates a [`StartLock`]; `None` if any process already has the lock of this journal. Starting a run
+    /// does not require the lock, so it excludes only callers that also take it.
     ///
     /// # Errors
     /// The lock's file cannot be created or locked.

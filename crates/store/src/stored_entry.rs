@@ -1,4 +1,5 @@
-//! The rows of entries. Parts that many entries have in common, such as the setup of runs, are stored once, in `contents`.
+//! The rows of entries. Parts that many entries have in common, such as the setup of runs, are stored only
+//! once, in `contents`.
 
 use std::borrow::Cow;
 
@@ -41,7 +42,7 @@ struct SharedPart(
 );
 
 impl<'a> StoredEntry<'a> {
-    /// Prepares the row of a new entry, and stores its shared part if the journal does not have it.
+    /// Prepares the row of a new entry, and stores its shared parts if the journal does not have them.
     pub(crate) fn prepare(db: &Connection, seq: u64, entry: &'a NewEntry) -> rusqlite::Result<Self> {
         let (mut body, mut parts) = (Cow::Borrowed(entry.body.as_str()), Vec::new());
         for shared in &entry.shared {

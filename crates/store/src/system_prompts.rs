@@ -1,4 +1,4 @@
-//! The user's base system prompts (PROMPT-1), with all their versions. They do not belong to runs.
+//! The user's base system prompts (PROMPT-1), with all their versions. They are not tied to a run.
 
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -7,7 +7,8 @@ use crate::error::StoreError;
 use crate::journal::Journal;
 use crate::sql::{integer, unsigned};
 
-/// All versions. A version without text stands for a deleted prompt, so that the numbers of its versions are not used again.
+/// Selects all versions. A version without text represents a deleted prompt, so that its version numbers are
+/// not used again.
 const VERSIONS: &str = "SELECT name, version, text, at FROM system_prompts WHERE text <> ''";
 
 /// A version of a base system prompt.
@@ -24,8 +25,9 @@ pub struct StoredPrompt {
 }
 
 impl Journal {
-    /// Writes the next version of a prompt: the one after the latest in the journal, or after `shipped` if the journal has none. Returns
-    /// false, and writes nothing, if the version of `prompt` is not the next one. Blocks on the writer thread.
+    /// Writes the next version of a prompt. It follows the latest version in the journal, or `shipped` if the
+    /// journal has no version. Returns false, and writes nothing, if the version of `prompt` is not the next
+    /// one. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -34,8 +36,9 @@ impl Journal {
         Ok(self.wait_for_write(Box::new(write))? > 0)
     }
 
-    /// Writes the first version of a new prompt: version 1 or, for a prompt that was deleted, one after all earlier ones. Returns its number; `None`, and
-    /// writes nothing, if the prompt exists. Blocks on the writer thread.
+    /// Writes the first version of a new prompt, and returns the version's number: 1 or, for a name that a
+    /// deleted prompt had, the number after all earlier versions. Returns `None`, and writes nothing, if the
+    /// prompt exists. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -76,7 +79,7 @@ impl Journal {
         self.wait_for_write(Box::new(write))
     }
 
-    /// Reads a version of a prompt, or the latest one; `None` if it does not exist.
+    /// Reads a version of a prompt, or the latest version. `None` if it does not exist.
     ///
     /// # Errors
     /// A read failure.

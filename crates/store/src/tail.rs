@@ -1,7 +1,7 @@
 //! Follows a run: returns first its stored entries and then new ones, in one sequence.
 //!
-//! A tail reads all entries from the database; notifications only tell it that there are new ones. So it misses no entry, and a slow tail
-//! does not delay the writer.
+//! A tail reads all entries from the database; notifications only tell it that there are new ones. So a tail
+//! misses no entry, and a slow tail does not delay the writer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,9 +23,10 @@ const BATCH: usize = 256;
 const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Journal {
-    /// Follows a run, starting after entry `after` (0: from the first entry), regardless of which process owns it: returns its stored
-    /// entries and then new ones, which are noticed within about 200 ms. Ends when the run is marked as ended, or about a second after its
-    /// owner released it or died. A slow tail does not delay the writer.
+    /// Follows a run, starting after entry `after` (0: from the first entry), regardless of which process
+    /// owns the run. The tail returns the stored entries and then new ones, which it notices within about 200
+    /// ms. Ends when the run is marked as ended, or about a second after its owner released it or died. A
+    /// slow tail does not delay the writer.
     pub fn follow(&self, run: RunId, after: u64) -> Tail {
         let source = match self.live().subscribe(run) {
             Some(progress) => TailSource::Live(progress),
@@ -103,7 +104,8 @@ impl Tail {
                     }
                 }
                 TailSource::Live(progress) => {
-                    // The progress is read before the entries, so an entry that is stored in between is read now or noticed next time.
+                    // The progress is read before the entries, so an entry that is stored in between is
+                    // either read now or noticed next time.
                     let Progress { committed, closed } = *progress.borrow_and_update();
                     if committed > self.position {
                         self.read_more().await;

@@ -1,4 +1,5 @@
-//! The files that the user trusts, by their content. They do not belong to a run.
+//! The files that the user trusts, identified by path and a digest of their content. They are not tied to a
+//! run.
 
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -14,7 +15,7 @@ pub struct TrustedFile {
     pub path: String,
     /// The SHA-256 of the content in hexadecimal digits.
     pub digest: String,
-    /// When the user trusted it.
+    /// The time at which the user trusted the file.
     pub at: Timestamp,
 }
 
@@ -27,8 +28,8 @@ impl Journal {
         self.readers().with(load)
     }
 
-    /// Stores that the user trusts a file with this content, in place of an earlier content. Blocks on the writer thread, so it must not be
-    /// called from a callback of [`Journal::append`].
+    /// Records that the user trusts a file with this content. Replaces an earlier record for the same path.
+    /// Blocks on the writer thread, so it must not be called from a callback of [`Journal::append`].
     ///
     /// # Errors
     /// A write failure.

@@ -18,7 +18,7 @@ use crate::schema::open_for_reading;
 /// The polling interval, which is the maximum delay before a write is noticed.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Counters that grow with each noticed change.
+/// Counters that increase with each change that a poll notices.
 #[derive(Clone, Copy, Debug, Default)]
 struct ChangeCounters {
     /// Writes of any kind.
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     fn watcher() -> Arc<Watcher> {
-        // There is no journal: a failed poll counts as a change.
+        // There is no journal, so every poll fails, which counts as a change.
         Watcher::new(Arc::new(PathBuf::from("/nowhere/journal.db")), INTERVAL)
     }
 
@@ -245,7 +245,7 @@ mod tests {
         second.wait_for_write().await;
         drop(second);
 
-        // `join` returns only if the thread ends.
+        // `join` returns only once the thread has ended.
         let thread = watcher.lock().thread.take();
         thread.unwrap().join().unwrap();
         assert!(!watcher.lock().running);

@@ -1,5 +1,5 @@
-//! The writer thread. It takes all jobs that are waiting in its queue and writes them in one transaction, so that many callers share one
-//! fsync.
+//! The writer thread. It takes all waiting jobs from its queue and writes them in one transaction, so that
+//! many callers share one fsync.
 //!
 //! The thread never delays a batch to wait for further jobs. It stores either a whole batch or nothing.
 

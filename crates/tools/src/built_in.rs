@@ -24,8 +24,9 @@ pub struct ToolSettings {
     pub http: HttpRules,
 }
 
-/// Returns all built-in tools. `execute_sql` is included only if a database is configured. Agents may call the tools concurrently: no call
-/// overwrites a change that another call makes in the meantime (PAOR-5).
+/// Returns all built-in tools. `execute_sql` is included only if a database is configured. Agents may call
+/// the tools concurrently, because no call overwrites a change that another call makes in the meantime
+/// (PAOR-5).
 pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
     registry.insert(apply_patch());

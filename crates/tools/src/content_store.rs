@@ -1,4 +1,4 @@
-//! The interface to the storage that makes file changes undoable.
+//! The interface to the storage of the original contents that an undo restores.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -27,8 +27,8 @@ pub(crate) enum LineNumbers {
 
 /// The part of a file that is shown to a model.
 pub(crate) struct Excerpt {
-    /// A first line, such as `Lines 1-80 of 200`, with anything unusual about the file and the line at which to continue, followed by the
-    /// lines.
+    /// A heading such as `Lines 1-80 of 200`, followed by the lines. The heading also reports anything
+    /// unusual about the file, and the line at which to continue.
     pub(crate) text: String,
     /// The first line of the excerpt.
     pub(crate) first: usize,
@@ -69,7 +69,8 @@ impl LineRange {
         LineRange { first, last: None }
     }
 
-    /// Creates the range from `first` to `last`. `None` stands for the first and the last line of the file, respectively.
+    /// Creates the range from `first` to `last`. By default, it begins at the first line and ends at the last
+    /// line of the file.
     pub(crate) fn new(first: Option<usize>, last: Option<usize>) -> Result<Self, ExcerptError> {
         match (first.unwrap_or(1), last) {
             (0, _) | (_, Some(0)) => Err(ExcerptError::Zero),
@@ -163,7 +164,8 @@ fn lines_within(text: &str, first: usize, last: usize, max_bytes: usize) -> Exce
     }
 }
 
-/// Ends the excerpt before line `number`, which exceeds the limit, or within this line if it is the first one of the excerpt.
+/// Ends the excerpt before line `number`, which exceeds the limit, or within this line if it is the excerpt's
+/// first line.
 fn cut(text: &str, fitting: std::ops::Range<usize>, number: usize, max_bytes: usize) -> ExcerptLines<'_> {
     if !fitting.is_empty() {
         return ExcerptLines {

@@ -1,4 +1,4 @@
-//! Globs of files, as in an ignore file.
+//! Globs that match files, with the same rules as in an ignore file.
 
 use globset::{Glob, GlobBuilder};
 

@@ -1,4 +1,5 @@
-//! The port through which runs find their tools, [`ToolSource`], and a set of tools that implements it.
+//! The port through which runs find their tools, [`ToolSource`], and an implementation of this port as a set
+//! of tools.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +18,7 @@ pub trait ToolSource: Send + Sync + 'static {
     fn get(&self, name: &str) -> Option<ToolEntry>;
 }
 
-/// A tool with its spec, which is made once.
+/// A tool with its spec, which is created once.
 #[derive(Clone)]
 pub struct ToolEntry {
     /// The tool's description for models.
@@ -27,7 +28,7 @@ pub struct ToolEntry {
 }
 
 impl ToolEntry {
-    /// Makes the entry of a tool.
+    /// Creates the entry of a tool.
     pub fn new(tool: impl Tool) -> Self {
         ToolEntry {
             spec: Arc::new(tool.spec()),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cap_std::fs::{Dir, Permissions, PermissionsExt};
 
-/// Removes a file, a link or a folder with all that is in it. It blocks.
+/// Removes a file, a link or a folder with all its content. Blocks.
 pub(crate) fn remove(dir: &Dir, path: &Path) -> io::Result<()> {
     if !dir.symlink_metadata(path)?.is_dir() {
         return dir.remove_file(path);
@@ -30,7 +30,8 @@ pub(crate) fn remove(dir: &Dir, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder of `top` after its own folders were moved up into `top`, so that a tree of any depth becomes flat.
+/// Removes a folder in `top`. Its subfolders are first moved up into `top`, so that a tree of any depth
+/// becomes flat.
 fn remove_folder(top: &Dir, name: &OsStr, moved: &mut u64) -> io::Result<()> {
     let folder = open(top, Path::new(name))?;
     for entry in folder.entries()? {

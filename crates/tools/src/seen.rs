@@ -15,15 +15,15 @@ use crate::workspace::{FileError, Workspace};
 /// Maximum size of the content that a refusal shows, in bytes. The agent can `read` the rest.
 const MAX_SHOWN_BYTES: usize = 16 * 1024;
 
-/// How much of a file a change affects. This decides how much of it the agent must have seen.
+/// The extent of a change. It determines how much of the file the agent must have seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extent {
-    /// A part that the agent quotes word for word: the agent need not have seen the rest.
+    /// A part that the agent quotes word for word. The agent need not have seen the rest.
     Part,
-    /// The file as a whole, named by its path, as for a move or a deletion: allowed if the agent has read nothing or all of it, but not if
-    /// it has read only a part.
+    /// The file as a whole, identified only by its path, as for a move or a deletion. Allowed if the agent
+    /// has read none or all of the file, but not if it has read only a part.
     Name,
-    /// The whole content: the agent must have seen all of it.
+    /// The whole content. The agent must have seen all of it.
     Whole,
 }
 
@@ -159,8 +159,8 @@ fn absent(name: &str) -> SeenFile {
     }
 }
 
-/// Returns the agent's read state after a file or folder has moved: the files that it saw count as absent at the old paths and as seen at
-/// the new paths.
+/// Returns the agent's read state after a file or folder was moved. Files that the agent had seen count as
+/// absent at the old paths and as seen at the new paths.
 pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile> {
     let move_all = |seen: &SeenFiles| -> Vec<SeenFile> {
         seen.iter()
@@ -192,8 +192,8 @@ impl Stale {
         Stale { path, reason }
     }
 
-    /// Creates the result of the refused call. Its output shows the current content, which then counts as seen. If it shows the whole
-    /// content, the agent can repeat the call.
+    /// Creates the result of the refused call. Its output shows the current content, which then counts as
+    /// seen. If the output shows the whole content, the agent can repeat the call.
     pub(crate) fn refusal(&self, context: &ToolContext, workspace: &Workspace) -> ToolResult {
         let first = match self.reason {
             StaleReason::UnseenFrom(line) => line,

@@ -1,7 +1,7 @@
 //! Decoding and encoding of text files: the only module that knows encodings and line endings.
 //!
-//! Decoding and encoding an unchanged text returns the same bytes. No byte is ever replaced by `U+FFFD`, and unedited lines keep their
-//! line endings.
+//! Decoding a file and encoding the unchanged text returns the same bytes. No byte is ever replaced by
+//! `U+FFFD`, and unedited lines keep their line endings.
 
 use crate::workspace::FileError;
 
@@ -16,7 +16,8 @@ pub enum Encoding {
     Utf16Le,
     /// UTF-16, big-endian, with a byte order mark.
     Utf16Be,
-    /// Latin-1 or any other encoding that is not UTF-8: each byte is read as the Latin-1 character of the same number.
+    /// Latin-1 or any other encoding that is not UTF-8: each byte is read as the Latin-1 character with the
+    /// same code.
     SingleByte,
 }
 

@@ -16,7 +16,7 @@ use crate::content_store::ContentStore;
 
 /// A function that agents can call.
 pub trait Tool: Send + Sync + 'static {
-    /// Returns the tool's spec, which models and the core's state machines use.
+    /// Returns the tool's spec, for models and for the core's state machines.
     fn spec(&self) -> ToolSpec;
 
     /// Executes one call. `parameters` are already valid against the schema in [`Tool::spec`]. The runtime cancels a call through the
@@ -27,9 +27,10 @@ pub trait Tool: Send + Sync + 'static {
 
 /// Asks the user of a run, on behalf of a call of one of its tools.
 pub trait AskUser: Debug + Send + Sync + 'static {
-    /// Asks a question, and waits for the answer: one of the choices or other text. `None` if the user does not answer: no user is there, the
-    /// question expired, the user gave guidance instead, or the call already waits for the answer to another question. Waiting does not count
-    /// towards the time of the call (LOOP-5).
+    /// Asks a question, and waits for the answer: one of the choices or other text. `None` if the user does
+    /// not answer: no user is present, the question expired, the user gave guidance instead, or the call is
+    /// already waiting for the answer to another question. The wait does not count towards the time limit of
+    /// the call (LOOP-5).
     ///
     /// The question and its answer are journaled, so a tool must not ask for secrets.
     fn ask(&self, question: Question) -> BoxFuture<'static, Option<String>>;
@@ -52,8 +53,10 @@ pub struct ToolContext {
     pub seen: Option<Arc<SeenFiles>>,
     /// Records the content of files before they are changed, for undo. `None` if nothing is recorded.
     pub content_store: Option<Arc<dyn ContentStore>>,
-    /// The time at which the call is stopped without its result, because the time of the agent or of the call is over. The time in which
-    /// the call waits for the user is added. A tool with partial output ends earlier, as a failure with the code `timed_out`, so that the output is not lost. `None` if no time is set.
+    /// The time at which the call is stopped without a result, because the time limit of the agent or of the
+    /// call has expired. Extended by the time for which the call waits for the user. A tool with partial
+    /// output ends earlier, as a failure with the code `timed_out`, so that the output is not lost. `None` if
+    /// there is no limit.
     pub deadline: Option<Instant>,
     /// Asks the user. `None` if nobody can be asked, as for the calls of a plan.
     pub user: Option<Arc<dyn AskUser>>,

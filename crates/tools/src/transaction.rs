@@ -1,4 +1,5 @@
-//! Applies changes to several files as one transaction: if a change fails, the changes made before it are reverted as far as possible.
+//! Applies changes to several files as one transaction: if a change fails, the earlier changes are reverted
+//! as far as possible.
 //!
 //! The caller reads every file and computes its new content before the transaction.
 
@@ -69,7 +70,8 @@ impl Aborted {
     }
 }
 
-/// Makes the changes in order. If one fails or the call is cancelled, the changes before it are reverted. Blocks.
+/// Makes the changes in order. If one fails or the call is cancelled, the earlier changes are reverted.
+/// Blocks.
 pub(crate) fn apply_all(
     workspace: &Workspace,
     changes: &mut [FileChange],
@@ -137,7 +139,7 @@ impl FileOperation {
             }
         }?;
         for folder in created_folders {
-            // Fails if somebody else has created files in the folder, which then stays.
+            // Fails if somebody else has created files in the folder. In this case, the folder remains.
             let _ = workspace.remove(folder, None);
         }
         Ok(())

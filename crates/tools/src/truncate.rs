@@ -11,8 +11,8 @@ pub(crate) fn truncate_chars(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// Returns a line; if it is longer than `max_chars` characters, only `max_chars` characters around the index `column`, with `…` for omitted
-/// text.
+/// Returns a line. If it is longer than `max_chars` characters, returns only `max_chars` characters around
+/// the index `column`, with `…` for omitted text.
 pub(crate) fn truncate_around(line: &str, column: usize, max_chars: usize) -> String {
     if line.chars().count() <= max_chars {
         return line.to_owned();

@@ -124,7 +124,7 @@ impl<T: Serialize + 'static, E: Display> IntoToolResult for Result<T, E> {
     }
 }
 
-/// A tool made by [`typed`].
+/// A tool created by [`typed`].
 #[derive(Clone)]
 pub struct TypedTool {
     spec: ToolSpec,
@@ -150,8 +150,8 @@ impl TypedTool {
         self
     }
 
-    /// Makes the calls in which the parameter has one of the values need [`Access::ReadWrite`], so that such calls of other agents are
-    /// refused before anyone is asked.
+    /// Requires [`Access::ReadWrite`] for calls in which the parameter has one of the values. Such a call by
+    /// an agent without this access is refused before anyone is asked for approval.
     pub fn changes_where(mut self, parameter: &str, values: &[&str]) -> Self {
         self.spec.changes_where = Some(parameter_values(parameter, values));
         self
@@ -180,14 +180,15 @@ impl TypedTool {
         self
     }
 
-    /// Makes every call wait for a person's approval, unless a rule of the run's policy says otherwise (APPROVE-1).
+    /// Requires a person's approval for every call, unless a rule of the run's policy says otherwise
+    /// (APPROVE-1).
     pub fn requires_approval(mut self) -> Self {
         self.spec.requires_approval = true;
         self
     }
 
-    /// Makes the calls in which the parameter has one of the values wait for a person's approval, unless a rule of the run's policy says
-    /// otherwise (APPROVE-1).
+    /// Requires a person's approval for calls in which the parameter has one of the values, unless a rule of
+    /// the run's policy says otherwise (APPROVE-1).
     pub fn requires_approval_where(mut self, parameter: &str, values: &[&str]) -> Self {
         self.spec.approval_where = Some(parameter_values(parameter, values));
         self
@@ -195,12 +196,13 @@ impl TypedTool {
 }
 
 impl TypedTool {
-    /// Makes a parameter required in the calls in which another one has one of the values. `purpose` completes the error "is missing: ".
+    /// Makes `parameter` required in calls in which the parameter `by` has one of the values. `purpose`
+    /// completes the error "is missing: ".
     pub fn requires_where(self, (by, values): (&str, &[&str]), parameter: &str, purpose: &str) -> Self {
         self.requires_either_where((by, values), parameter, None, purpose)
     }
 
-    /// Like [`TypedTool::requires_where`]; `or` may be given in place of the parameter.
+    /// Like [`TypedTool::requires_where`]; the parameter `or` may be given instead of `parameter`.
     pub(crate) fn requires_either_where(
         self,
         (by, values): (&str, &[&str]),
@@ -295,7 +297,7 @@ where
     }
 }
 
-/// Describes the error with the field's name: "expected u32" alone does not help.
+/// Describes the error with the field's name, because "expected u32" alone does not help.
 fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let path = error.path().to_string();
     let cause = error.inner();
@@ -306,8 +308,8 @@ fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     }
 }
 
-/// Returns the JSON Schema (2020-12) of `P`. The dialect, titles, number formats and references are left out: they only make prompts
-/// longer.
+/// Returns the JSON Schema (2020-12) of `P`. The dialect, titles, number formats and references are left out,
+/// because they only make prompts longer.
 fn parameters_schema<P: JsonSchema>() -> Value {
     let mut schema = SchemaSettings::draft2020_12()
         .with(|settings| {
@@ -325,7 +327,7 @@ fn parameters_schema<P: JsonSchema>() -> Value {
     schema
 }
 
-/// Returns true for a default that only says that the field may be left out.
+/// Returns true for a default that only states that the field may be omitted.
 fn is_plain_default(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -335,8 +337,8 @@ fn is_plain_default(value: &Value) -> bool {
     }
 }
 
-/// Removes `null` from the types, enumerations and defaults of the fields that may be left out: for these fields, `null` counts as left
-/// out anyway (CALL-6).
+/// Removes `null` from the types, enumerations and defaults of fields that may be omitted, because `null`
+/// counts as omitted for these fields (CALL-6).
 fn remove_null_of_optional_fields(object: &mut Map<String, Value>) {
     let required = object.get("required").cloned().unwrap_or_default();
     let is_required = |name: &String| {

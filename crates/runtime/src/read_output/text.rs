@@ -54,7 +54,8 @@ impl Readable {
         readable
     }
 
-    /// Lists each value on a line, after its name; strings of several lines follow below their name.
+    /// Lists each value on a line, after its name. Strings of several lines follow on the lines below their
+    /// name.
     fn listed(name: &str, value: &Value) -> Self {
         let mut text = String::new();
         write(&mut text, name, value);

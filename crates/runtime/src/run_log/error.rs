@@ -1,4 +1,5 @@
-//! The errors of run logs: the kinds that the runtime handles, around the log's own error.
+//! The errors of run logs. They distinguish the kinds of error that the runtime handles, and wrap the log's
+//! own error.
 
 use std::error::Error;
 use std::fmt;
@@ -6,8 +7,8 @@ use std::sync::Arc;
 
 use dirigent_core::id::RunId;
 
-/// A failure of a run log. Has the text of the log's own error, which [`RunLogError::downcast_ref`] returns. `Clone`, because one failed
-/// write fails many callers.
+/// A failure of a run log. Displays the text of the log's own error, which [`RunLogError::downcast_ref`]
+/// returns. `Clone`, because one failed write fails many callers.
 #[derive(Clone, Debug)]
 pub struct RunLogError {
     kind: RunLogErrorKind,
@@ -22,11 +23,12 @@ pub enum RunLogErrorKind {
     AlreadyClaimed,
     /// The run has finished and accepts no messages.
     Finished,
-    /// The run's pending messages are different from those that the sender expects ([`Position::After`](super::Position::After)).
+    /// The run's pending messages are not the messages that the sender expects
+    /// ([`Position::After`](super::Position::After)).
     OtherMessages,
     /// An entry of the run is missing or was changed.
     BrokenEntry {
-        /// The number of the first such entry.
+        /// The number of the first missing or changed entry.
         seq: u64,
     },
     /// Any other failure, such as a full disk.
@@ -46,7 +48,7 @@ impl RunLogError {
         RunLogError { kind, error }
     }
 
-    /// The error of a write for a run that this process has released.
+    /// Returns the error for a write to a run that this process has released.
     pub(crate) fn released(run: RunId) -> Self {
         RunLogError::new(RunLogErrorKind::Other, Released { run })
     }

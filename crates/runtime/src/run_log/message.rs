@@ -34,7 +34,8 @@ pub struct Message {
 /// The state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageState {
-    /// The message is not handled yet: no process owns the run, or its owner has not read the message.
+    /// The message is not handled yet, because no process owns the run, or its owner has not read the
+    /// message.
     Pending,
     /// The message is stored as an entry of the run.
     Accepted,
@@ -45,12 +46,12 @@ pub enum MessageState {
     },
 }
 
-/// The position that a new message may have among the pending messages of its run.
+/// The required position of a new message among the pending messages of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// After all pending messages, whatever they are.
     Last,
-    /// Directly after this message, which must still be the newest pending one; `None`: no message may be pending. For a message that is
-    /// valid only after the messages that its sender has read.
+    /// Directly after this message, which must still be the newest pending message. With `None`, no message
+    /// may be pending. Used for a message that is valid only after the messages that its sender has read.
     After(Option<MessageId>),
 }

@@ -141,8 +141,8 @@ pub trait RunLog: fmt::Debug + Send + Sync + 'static {
 /// The exclusive right to write for a run. Dropping it releases the run once everything appended with it is stored; the end of the process
 /// releases the run at once. No method blocks.
 pub trait RunClaim: Send + Sync + 'static {
-    /// Queues an entry. After a failed write, all later entries are refused until the run is claimed again, so that it has no gap. Calls
-    /// `on_commit` with the entry's number.
+    /// Queues an entry. After a failed write, all later entries are refused until the run is claimed again,
+    /// so that the run has no gaps. Calls `on_commit` with the entry's number.
     fn append(&self, entry: NewEntry, on_commit: OnCommit<u64>);
 
     /// Marks the run as ended, after everything appended before. `status` is the reason as JSON. Later entries are refused until the run is
@@ -152,6 +152,7 @@ pub trait RunClaim: Send + Sync + 'static {
     /// Queues the rejection of a message, with a reason for the user. Does nothing if the message is already accepted or rejected.
     fn reject_message(&self, message: MessageId, reason: String);
 
-    /// Reads the run's messages, oldest first, pending ones and new ones, each once. Never ends: a failed read is tried again.
+    /// Reads the run's messages, oldest first, pending ones and new ones, each once. Never ends, because a
+    /// failed read is retried.
     fn inbox(&self) -> BoxStream<'static, Message>;
 }

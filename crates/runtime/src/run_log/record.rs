@@ -7,7 +7,7 @@ use dirigent_core::tool::FileVersion;
 
 use super::message::MessageId;
 
-/// The durability of an entry at the time when its callback is called.
+/// The durability that an entry has when its callback is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// The entry survives the end of the process, even by `kill -9`, but not a power failure.
@@ -21,11 +21,11 @@ pub enum Durability {
 pub struct NewEntry {
     /// The time at which the input arrived.
     pub at: Timestamp,
-    /// The state machine that receives the input: that of the run or of an agent.
+    /// The state machine that receives the input: the run's or an agent's.
     pub scope: Scope,
     /// A [`dirigent_core::journal::Input`] as JSON.
     pub body: String,
-    /// The parts of the body that other entries have, too. The journal stores each once.
+    /// The parts of the body that other entries also contain. The journal stores each part only once.
     pub shared: Vec<SharedText>,
     /// The required durability of the entry.
     pub durability: Durability,
@@ -52,7 +52,7 @@ pub struct ForkPoint {
     pub seq: u64,
 }
 
-/// The place of a run in a conversation.
+/// The position of a run in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TurnNumber {
     /// The id of the conversation.
@@ -68,9 +68,9 @@ pub struct NewRun {
     pub goal: String,
     /// The absolute path of the workspace.
     pub workspace: String,
-    /// When the run is created.
+    /// The time at which the run is created.
     pub at: Timestamp,
-    /// The place of the run in a conversation; `None` outside of a conversation.
+    /// The position of the run in a conversation; `None` outside of a conversation.
     pub turn: Option<TurnNumber>,
 }
 
@@ -105,7 +105,7 @@ pub struct RunRecord {
     pub owner_pid: Option<u32>,
     /// The number of entries in the run.
     pub entries: u64,
-    /// The run's place in its conversation; `None` outside of a conversation.
+    /// The run's position in its conversation; `None` outside of a conversation.
     pub turn: Option<TurnNumber>,
     /// The point at which the run was forked from another run; `None` if it was not forked.
     pub forked_from: Option<ForkPoint>,

@@ -26,8 +26,8 @@ impl SupervisorState {
         }
     }
 
-    /// Stops all work and waits until it has ended. Only the first call has an effect. The end is read from the machine only after the work
-    /// has ended, because a cancellation may replace it until then.
+    /// Stops all work and waits until it has ended. Only the first call has an effect. The end is read from
+    /// the machine only after the work has ended, because until then a cancellation may replace it.
     pub(super) fn close(&mut self, myself: &ActorRef<SupervisorMsg>, closing: Closing) {
         if self.closing.is_some() {
             return;
@@ -97,8 +97,8 @@ impl SupervisorState {
 pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
     for _ in 0..SHUTDOWN_CHECKS {
-        // Several short waits instead of one long wait: if the process is suspended during a wait, only one interval elapses, and the work
-        // still has the other intervals to end.
+        // Several short waits are used instead of one long wait. If the process is suspended during a wait,
+        // only this interval elapses, and the work still has the other intervals to end.
         if tokio::time::timeout(SHUTDOWN_CHECK_INTERVAL, arguments.tasks.wait())
             .await
             .is_ok()

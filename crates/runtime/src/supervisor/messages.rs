@@ -1,4 +1,5 @@
-//! Handles messages to the run: passes each message to the machine that handles it, and stops the run if it waits for an absent user.
+//! Handles messages to the run: passes each message to the machine that handles it, and stops the run if it
+//! is waiting for an absent user.
 
 use dirigent_core::id::EffectId;
 use dirigent_core::route::Delivery;
@@ -72,8 +73,9 @@ impl SupervisorState {
         self.check_user_presence(myself);
     }
 
-    /// If the run waits for an absent user, checks whether messages from other processes are pending, because one of them may be the
-    /// awaited answer. Called again whenever such a message has been accepted or rejected.
+    /// For a run that is waiting for an absent user, checks whether messages from other processes are
+    /// pending. One of these messages may be the awaited answer. Called again whenever such a message has
+    /// been accepted or rejected.
     pub(super) fn check_user_presence(&mut self, myself: &ActorRef<SupervisorMsg>) {
         if self.awaited.is_none() || self.arguments.mailbox.user() == UserPresence::Present {
             return;
@@ -98,7 +100,7 @@ impl SupervisorState {
     /// Tells the machine that the user is absent. Called once no pending message can be the awaited answer.
     pub(super) fn report_user_absent(&mut self) {
         if let Some(effect) = self.awaited.take() {
-            // The machine refuses this input if the answer has arrived in the meantime.
+            // The machine refuses this input if the answer arrived in the meantime.
             let absent = self.driver.machine.user_absent_input(effect);
             self.accept(absent);
         }

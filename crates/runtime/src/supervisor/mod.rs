@@ -237,7 +237,8 @@ impl SupervisorState {
                 self.start_agent(myself, effect, brief, continuation.as_deref())
                     .await?;
             }
-            // The driver has queued the start of the call. The call runs once its start is stored.
+            // The driver has queued the input that records the start of the call. The call runs once this
+            // input is stored.
             RunEffect::RunTool { .. } => {}
             RunEffect::StopTool { effect } => {
                 if let Some(call) = self.calls.remove(&effect) {

@@ -73,7 +73,8 @@ pub(crate) struct ResumedRun {
 pub(crate) enum Recovery {
     /// A run that failed but can continue plans again.
     Recover,
-    /// The run stays ended. Only its end is journaled, because the previous owner died before it could do so.
+    /// The run stays ended. Only its end is journaled, because the previous owner died before it could
+    /// journal the end.
     StayEnded,
 }
 
@@ -146,7 +147,7 @@ impl TryFrom<SupervisorMsg> for MailboxEvent {
     }
 }
 
-/// The last action of a closing supervisor, once the run's work has ended.
+/// The last action of a closing supervisor, after the run's work has ended.
 pub(super) enum Closing {
     /// Journals the machine's end.
     End,
@@ -176,7 +177,7 @@ pub(crate) struct SupervisorState {
     /// The question or call that the whole run waits for.
     pub(super) awaited: Option<EffectId>,
     pub(super) closing: Option<Closing>,
-    /// Set if agents were stopped when the run ended: the machine does not know their work.
+    /// Set if agents were stopped when the run ended. The machine does not know the work of these agents.
     pub(super) agents_stopped: bool,
     /// Taken by the orchestrator once the supervisor has stopped.
     pub(crate) outcome: Outcome,
@@ -215,7 +216,8 @@ impl SupervisorState {
         }
     }
 
-    /// Passes an input to the machine; `ack` is sent once the input is journaled. A refusal returns the acknowledgement.
+    /// Passes an input to the machine; `ack` is sent once the input is journaled. If the machine refuses the
+    /// input, the acknowledgement is returned.
     pub(super) fn accept_with_ack(&mut self, input: RunInput, ack: Ack) -> Result<(), (Refusal, Ack)> {
         let now = self.arguments.services.clock.now();
         let (mailbox, closing) = (self.arguments.mailbox.clone(), self.closing.is_some());

@@ -61,7 +61,8 @@ impl SupervisorState {
         Ok(())
     }
 
-    /// The span of a new agent, within the span of the agent that delegated to it or, without one, of the iteration.
+    /// Creates the span of a new agent, within the span of the agent that delegated to it. If no agent
+    /// delegated to it, the span is within the span of the iteration.
     fn agent_span(&mut self, brief: &AgentBrief) -> Span {
         let caller = brief.caller.and_then(|effect| match effect.scope {
             Scope::Agent(agent) => self.agent_spans.get(&agent).cloned(),
@@ -133,7 +134,7 @@ impl SupervisorState {
         });
     }
 
-    /// Runs a call whose start is recorded, unless the machine no longer waits for it.
+    /// Runs a call whose start is recorded, unless the machine is no longer waiting for it.
     pub(super) fn run_tool(&mut self, myself: &ActorRef<SupervisorMsg>, effect: EffectId) {
         if self.closing.is_some() {
             return;

@@ -7,8 +7,9 @@ use crate::error::StoreError;
 use crate::journal::Journal;
 
 impl Journal {
-    /// Copies the journal to a new file, which is a journal itself; returns the copy's length in bytes. The copy has the state of one moment,
-    /// even if runs are active. Only the current user can access it. It appears under its name when it is complete.
+    /// Copies the journal to a new file, which is itself a journal, and returns the file's length in bytes.
+    /// The copy is a consistent snapshot, even if runs are active. Only the current user can access the file.
+    /// It appears under its name once it is complete.
     ///
     /// # Errors
     /// [`StoreError::FileExists`]; any failure to read the journal or to write the file.

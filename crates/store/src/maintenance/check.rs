@@ -1,4 +1,4 @@
-//! Checks a journal for damage. Only reads.
+//! Checks a journal for damage, without changing it.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use crate::sql::{integer, parsed, unsigned};
 pub struct JournalCheck {
     /// The number of runs.
     pub runs: u64,
-    /// The number of their entries.
+    /// The number of entries of all runs.
     pub entries: u64,
     /// The size of the database in bytes.
     pub bytes: u64,
@@ -52,8 +52,9 @@ impl fmt::Display for JournalProblem {
 }
 
 impl Journal {
-    /// Checks the whole journal: the database, the entries of all runs against their checksums, and the recorded contents against their
-    /// digests. Reads everything and writes nothing. Runs may be active; each is checked in its state at one moment.
+    /// Checks the whole journal: the database, the entries of all runs against their checksums, and the
+    /// recorded contents against their digests. Reads everything and writes nothing. Runs may be active. Each
+    /// run is checked in one snapshot.
     ///
     /// # Errors
     /// A failure to read the journal that is not damage, such as [`StoreError::Locked`].
@@ -81,7 +82,7 @@ impl Journal {
             if !owned_before
                 && let Err(StoreError::EntriesLost { committed, found, .. }) =
                     owner::check_progress(self.path(), run, head.entries)
-                // Otherwise, another process has claimed the run in the meantime, and has appended to it.
+                // Otherwise, another process claimed the run in the meantime and appended to it.
                 && !self.is_owned(run)?
             {
                 let text = format!("{committed} entries were committed, but the journal has only {found}");
@@ -163,7 +164,7 @@ fn check_database(db: &Connection, problems: &mut Vec<JournalProblem>) -> rusqli
     check_facts(db, problems)
 }
 
-/// Checks that the index of words has all facts of the memory, and no others.
+/// Checks that the word index contains all facts in the memory, and no others.
 fn check_facts(db: &Connection, problems: &mut Vec<JournalProblem>) -> rusqlite::Result<()> {
     let differences: i64 = db.query_row(
         "SELECT (SELECT count(*) FROM facts WHERE id NOT IN (SELECT id FROM fact_words_docsize))
@@ -216,11 +217,12 @@ fn check_run(
             return Ok(Some(head));
         };
         if seq == after {
-            // The remaining problem is the run's own checksum, for which the last entry has already been reported.
+            // The remaining mismatch is with the run's own checksum, and has already been reported for the
+            // last entry.
             return Ok(Some(head));
         }
         problems.push(problem(run, Some(seq), found.to_string()));
-        // The entries after a broken one are checked against its stored checksum.
+        // The entries after a broken entry are checked against the stored checksum of the broken entry.
         after = match found {
             EntryProblem::Changed => seq,
             EntryProblem::Missing => match next_entry(db, head.id, seq)? {
@@ -231,7 +233,7 @@ fn check_run(
     }
 }
 
-/// Checks that the record of a run has the goal and the workspace of its first entry.
+/// Checks that the goal and the workspace in the record of a run are those of its first entry.
 fn check_goal(
     db: &Connection,
     id: i64,

@@ -23,9 +23,10 @@ use crate::sql::{parsed, unsigned};
 use dirigent_runtime::run_log::Original;
 
 impl Journal {
-    /// Writes a run to a new file, as lines of JSON: its record, its entries, and the recorded contents of the files that it changed.
-    /// [`Journal::import`] adds the run to another journal. A run that is active is written as it is at this moment. Messages to the run
-    /// that are not accepted yet are left out. Only the current user can access the file.
+    /// Writes a run to a new file, as lines of JSON: its record, its entries, and the recorded contents of
+    /// the files that it changed. [`Journal::import`] adds the run to another journal. An active run is
+    /// written in its current state. Messages to the run that are not yet accepted are left out. Only the
+    /// current user can access the file.
     ///
     /// # Errors
     /// [`StoreError::FileExists`], [`StoreError::NoSuchRun`], [`StoreError::BrokenEntry`], [`StoreError::BrokenContent`],
@@ -84,7 +85,7 @@ macro_rules! ok {
 }
 
 fn write_run(db: &Connection, run: RunId, lines: &mut Lines<'_>) -> Written {
-    // A run that was deleted since the caller looked for it has no entries.
+    // The run has no entries if it was deleted after the caller found it.
     let Some(head) = Head::read(db, run)? else {
         return Ok(Err(StoreError::broken(run, 1, EntryProblem::Missing)));
     };
@@ -193,7 +194,7 @@ fn one_line(json: String) -> String {
     }
 }
 
-/// The strings in an entry's JSON that look like the digest of a recorded content.
+/// Returns the strings in an entry's JSON that look like the digest of a recorded content.
 pub(super) fn digests_in(body: &str) -> impl Iterator<Item = &str> {
     const DIGEST_LENGTH: usize = 64;
     body.split(|c: char| !matches!(c, '0'..='9' | 'a'..='f'))

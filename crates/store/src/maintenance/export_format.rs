@@ -83,7 +83,7 @@ pub(super) enum Attachment {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hex: Option<String>,
     },
-    /// The last line. A file without it was cut off.
+    /// The last line. A file without this line is truncated.
     End(EndLine),
 }
 

@@ -101,7 +101,7 @@ impl ImportedRun {
 
     /// Adds a line after the header. The error completes the sentence "line 3 of FILE …".
     fn add(&mut self, line: &str, before: &LinesDigest) -> Result<Added, String> {
-        /// Distinguishes entries from other lines.
+        /// The field that only entries have.
         #[derive(Deserialize)]
         struct Kind {
             seq: Option<IgnoredAny>,

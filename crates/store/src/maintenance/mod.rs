@@ -1,6 +1,7 @@
 //! Maintenance of a journal: checking, copying, moving single runs to another journal, and deleting old runs.
 //!
-//! Other processes may use the journal at the same time. Nothing here holds a lock for longer than the work on one run.
+//! Other processes may use the journal at the same time. No operation here holds a lock for longer than the
+//! work on one run takes.
 
 mod backup;
 mod check;

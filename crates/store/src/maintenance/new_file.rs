@@ -1,4 +1,4 @@
-//! Files that appear under their name only when they are complete.
+//! Files that appear under their final name only once they are complete.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -34,7 +34,7 @@ impl NewFile {
         })
     }
 
-    /// The temporary path.
+    /// Returns the temporary path.
     pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
@@ -43,7 +43,8 @@ impl NewFile {
         self.file.as_file()
     }
 
-    /// Gives the complete file its name; returns its length in bytes. The file is on disk when this function returns.
+    /// Gives the complete file its final name; returns its length in bytes. The file is on disk when this
+    /// function returns.
     pub(super) fn finish(self) -> Result<u64, StoreError> {
         let NewFile { target, file } = self;
         let bytes = file

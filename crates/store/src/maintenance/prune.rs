@@ -1,4 +1,4 @@
-//! Deletes old runs, and the recorded contents to which only they refer.
+//! Deletes old runs, and the recorded contents to which no other run refers.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -17,21 +17,22 @@ use crate::owner::{self, Liveness};
 use crate::schema::open_for_writing;
 use crate::sql::{integer, parsed, run_key, unsigned};
 
-/// Selects the runs to delete: those that ended before a time, that no live process owns and that are not turns of a conversation.
+/// Selects the runs to delete: runs that ended before a given time, are not owned by a live process and are
+/// not turns of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneFilter {
     /// The runs must have ended before this time.
     pub ended_before: Timestamp,
-    /// Whether to delete runs that have ended but can be resumed.
+    /// Whether to delete paused runs, which have ended but can be resumed.
     pub paused: PausedRuns,
 }
 
-/// Whether runs that can be resumed are deleted.
+/// Whether to delete paused runs, which have ended but can be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PausedRuns {
-    /// Such runs are kept.
+    /// Paused runs are kept.
     Keep,
-    /// Such runs are deleted like finished runs.
+    /// Paused runs are deleted like finished runs.
     Delete,
 }
 
@@ -44,7 +45,7 @@ pub struct PrunedRun {
     pub goal: String,
     /// The time at which the run ended.
     pub ended_at: Timestamp,
-    /// The number of its entries.
+    /// The number of the run's entries.
     pub entries: u64,
 }
 
@@ -57,25 +58,27 @@ pub struct Pruned {
     pub contents: u64,
     /// The number of lock files of ended processes that were removed.
     pub lock_files: u64,
-    /// How the space of the deleted runs was used.
+    /// The effect of the deletion on the size of the journal's file.
     pub space: JournalSpace,
 }
 
-/// How the space of deleted runs was used, in bytes.
+/// The effect of a deletion on the size of the journal's file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalSpace {
-    /// The journal's file is smaller by this much.
+    /// The file shrank by this number of bytes.
     Freed(u64),
-    /// The journal is in use, so its file keeps its size. This much of it will be used for new entries.
+    /// The journal is in use, so its file keeps its size. This number of bytes in it will be reused for new
+    /// entries.
     Reusable(u64),
 }
 
-/// The result of a search for references to contents.
+/// The result of a search for unused contents.
 #[derive(Clone)]
 pub(crate) struct ContentReferences {
-    /// The digests of the contents to which nothing refers.
+    /// The digests of the unused contents, to which nothing refers.
     unused: HashSet<String>,
-    /// The number of entries of each run that were searched. Entries are only appended, so all others are newer.
+    /// The number of entries of each run that were searched. Entries are only appended, so all other entries
+    /// are newer.
     searched: HashMap<RunId, u64>,
 }
 
@@ -110,10 +113,11 @@ impl Journal {
         Ok(prunable)
     }
 
-    /// Deletes the selected runs with their entries and messages, the recorded contents that no other run refers to, and the lock files of
-    /// ended processes. Then shrinks the journal's file, if no process owns a run. Forks of a deleted run are complete without it. Each run is
-    /// deleted in its own transaction, so other processes can write in between. Blocks on the writer thread, so it must not be called from a
-    /// callback of [`Journal::append`].
+    /// Deletes the selected runs with their entries and messages, the recorded contents that no other run
+    /// refers to, and the lock files of ended processes. Then shrinks the journal's file, if no process owns
+    /// a run. Forks of a deleted run are not affected. Each run is deleted in its own transaction, so other
+    /// processes can write in between. Blocks on the writer thread, so it must not be called from a callback
+    /// of [`Journal::append`].
     ///
     /// # Errors
     /// A failure to read or write the journal. The runs that were deleted before it stay deleted.
@@ -140,7 +144,7 @@ impl Journal {
         })
     }
 
-    /// Deletes the contents to which nothing refers, and returns their number.
+    /// Deletes the contents to which nothing refers, and returns the number deleted.
     pub(crate) fn delete_unused_contents(&self) -> Result<u64, StoreError> {
         let references = self
             .readers()
@@ -175,7 +179,7 @@ impl Journal {
         if owner::any_alive(path)? {
             return Ok(JournalSpace::Reusable(reusable));
         }
-        // The wait for a reader is short, because the space may as well be reused.
+        // Waits only briefly for readers, because the space can be reused even if it cannot be freed.
         let options = JournalOptions::default()
             .existing()
             .busy_timeout(Duration::from_secs(1));
@@ -266,8 +270,8 @@ fn find_references(db: &Connection) -> rusqlite::Result<ContentReferences> {
     Ok(references)
 }
 
-/// Deletes contents within a transaction, except contents to which originals or entries written since the search refer. The
-/// outcome is the number of deleted contents.
+/// Deletes stored contents within a transaction. Keeps those that became referenced by an original or an
+/// entry after the search for unused contents. The outcome is the number deleted.
 pub(crate) fn delete_contents(
     db: &Connection,
     references: &ContentReferences,
@@ -283,7 +287,8 @@ pub(crate) fn delete_contents(
 }
 
 impl ContentReferences {
-    /// Removes the contents to which originals or entries refer; searches only entries that were not searched before.
+    /// From the unused contents, removes those to which originals or entries refer. Searches only entries
+    /// that have not been searched before.
     fn search(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let mut statement = db.prepare("SELECT DISTINCT digest FROM originals")?;
         let mut rows = statement.query([])?;
@@ -313,7 +318,7 @@ impl ContentReferences {
         self.keep_extended(db)
     }
 
-    /// Removes from the unused texts those that a used text extends.
+    /// From the unused texts, removes those that a used text extends.
     fn keep_extended(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let extended: HashMap<String, String> = db
             .prepare("SELECT digest, before FROM contents WHERE before IS NOT NULL")?
@@ -332,7 +337,7 @@ impl ContentReferences {
     }
 }
 
-/// The number of entries of each run.
+/// Returns the number of entries of each run.
 fn entry_counts(db: &Connection) -> rusqlite::Result<HashMap<RunId, u64>> {
     db.prepare("SELECT run, entries FROM runs")?
         .query_map([], |row| Ok((parsed(row, 0)?, unsigned(row, 1)?)))?

@@ -67,7 +67,8 @@ impl ApplyError {
         }
     }
 
-    /// Returns the output of the failed call: for a hunk that matches nowhere, the numbered lines of the most similar place; otherwise null.
+    /// Returns the output of the failed call: for a hunk that matches nowhere, the numbered lines of the most
+    /// similar location; otherwise null.
     pub(super) fn output(&self) -> Value {
         let ApplyError::HunkNotFound { not_found, .. } = self else {
             return Value::Null;

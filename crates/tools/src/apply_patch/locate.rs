@@ -1,6 +1,7 @@
 //! Locates the hunks of a patch in a file's text, and applies them.
 //!
-//! A hunk is applied only where the text contains its old lines exactly. Its line number only selects one of several matching places.
+//! A hunk is applied only where the text contains its old lines exactly. Its line number only selects one of
+//! several matching locations.
 
 use std::ops::Range;
 
@@ -10,16 +11,16 @@ use crate::diff::{EofMarker, Hunk, HunkLine};
 use crate::text::LineEnding;
 use crate::truncate::truncate_chars;
 
-/// Number of lines shown before and after the most similar place ([`Nearest`]).
+/// Number of lines shown before and after the most similar location ([`Nearest`]).
 const SHOWN_AROUND: usize = 3;
-/// Maximum number of lines shown of the most similar place.
+/// Maximum number of lines shown of the most similar location.
 const MAX_SHOWN_LINES: usize = 60;
 /// Maximum number of characters shown of each line.
 const MAX_SHOWN_CHARS: usize = 300;
-/// Maximum number of matching places that an error lists.
+/// Maximum number of matching locations that an error lists.
 const MAX_CANDIDATES: usize = 10;
-/// Maximum product of the number of lines in the text and in the hunk. If the product is larger, the search for the most similar place is
-/// skipped.
+/// Maximum product of the number of lines in the text and in the hunk. If the product is larger, the search
+/// for the most similar location is skipped.
 const MAX_COMPARED: usize = 20_000_000;
 
 /// Maximum number of line comparisons for all hunks of a patch. A comparison of long lines counts several times.
@@ -32,7 +33,7 @@ const BYTES_PER_COMPARISON: usize = 64;
 /// The number of line comparisons that remain for a patch.
 pub(super) struct SearchBudget<'a> {
     remaining: usize,
-    /// `cancel` is checked again once `remaining` falls to this value.
+    /// The value of `remaining` at which `cancel` is checked again.
     next_check: usize,
     cancel: &'a CancellationToken,
 }
@@ -93,15 +94,15 @@ pub(super) enum HunkNotFound {
         /// The first line where the text already contains the hunk's new lines; `None` if it does not contain them.
         applied: Option<usize>,
     },
-    /// The text contains the old lines several times, and none of these places is at the stated line number.
+    /// The text contains the old lines several times, and no match begins at the stated line number.
     Ambiguous { hunk: usize, lines: Vec<usize> },
     /// The hunk has neither context nor removed lines.
     NoContext { hunk: usize },
-    /// Every matching place overlaps another hunk. `line` is the first matching place.
+    /// Every match overlaps another hunk. `line` is the first matching line.
     Overlaps { hunk: usize, line: usize },
 }
 
-/// The place in the text that is most similar to a hunk's old lines.
+/// The location in the text that is most similar to a hunk's old lines.
 #[derive(Debug)]
 pub(super) struct Nearest {
     /// The number of the first line that differs, counted from 1.
@@ -228,7 +229,7 @@ pub(super) fn apply(
 }
 
 impl Hunk {
-    /// Returns the stated first line plus `drift`, counted from 0. `None` if no line is stated.
+    /// Returns the first line that the hunk states plus `drift`, counted from 0. `None` if it states no line.
     fn stated_start(&self, drift: isize) -> Option<usize> {
         self.start?.saturating_sub(1).checked_add_signed(drift)
     }
@@ -294,7 +295,8 @@ fn locate(
         }
         .into());
     }
-    // The hunks of a patch are normally in the order of the file, so places after the previous hunk take precedence.
+    // The hunks of a patch are normally in the order of the file, so matches after the previous hunk take
+    // precedence.
     let before = placed.last().map_or(0, |(range, _)| range.end);
     if candidates.iter().any(|at| *at >= before) {
         candidates.retain(|at| *at >= before);
@@ -358,16 +360,17 @@ fn write_hunk(lines: &Lines<'_>, range: Range<usize>, hunk: &Hunk, ending: LineE
     }
 }
 
-/// Appends a line break to the text, unless it ends with one, so that another line can be appended. Does nothing if the text ends at offset
-/// `begin`, where the hunk begins.
+/// Appends a line break so that another line can follow, unless the text already ends with a line break. Does
+/// nothing if the text ends at offset `begin`, where the hunk begins.
 fn end_line(new: &mut String, begin: usize, line_break: &str) {
     if new.len() > begin && !new.ends_with('\n') {
         new.push_str(line_break);
     }
 }
 
-/// Finds the place where the most lines equal the hunk's old lines, ignoring leading and trailing whitespace. Of equally similar places,
-/// the one closest to the stated line wins. `None` if the text is empty or the search would take too long.
+/// Finds the location where the most lines equal the hunk's old lines, ignoring leading and trailing
+/// whitespace. Of equally similar locations, the closest to the stated line wins. `None` if the text is empty
+/// or the search would take too long.
 fn nearest(lines: &Lines<'_>, old: &[&str], stated: usize) -> Option<Nearest> {
     let count = lines.ranges.len();
     if count == 0 || count.saturating_mul(old.len()) > MAX_COMPARED {

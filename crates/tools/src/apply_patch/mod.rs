@@ -37,23 +37,26 @@ struct Parameters {
 
 /// Creates the tool `apply_patch`, which changes one or several files with one unified diff.
 ///
-/// The output has a line for each file in the order of the patch, with the lines of the old file where the hunks begin and the numbers of
-/// added and removed lines: `edited src/b.rs at lines 12, 40 (+3 -1)`, `created …`, `deleted …` or `moved src/a.rs to src/b.rs …`. A failed call reverts its changes; its result reports each change that could not
-/// be reverted. Besides the codes of [`FileError::code`](crate::workspace::FileError::code), failures have these codes:
+/// The output has a line for each file in the order of the patch, with the line numbers in the old file at
+/// which the hunks begin, and the counts of added and removed lines:
+/// `edited src/b.rs at lines 12, 40 (+3 -1)`, `created …`, `deleted …` or `moved src/a.rs to src/b.rs …`. A
+/// failed call reverts its changes; its result reports each change that could not be reverted. Besides the
+/// codes of [`FileError::code`](crate::workspace::FileError::code), failures have these codes:
 ///
 /// | code | meaning |
 /// | --- | --- |
 /// | `bad_patch` | the patch is not a valid unified diff |
-/// | `no_match` | a hunk's lines are not in the file; the output shows the numbered lines of the nearest place |
-/// | `ambiguous` | a hunk matches in several places, and its line number selects none of them |
+/// | `no_match` | a hunk's lines are not in the file; the output shows the numbered lines of the most similar location |
+/// | `ambiguous` | a hunk matches at several locations, and its line number selects none of them |
 /// | `exists` | a file to create exists already |
 /// | `stale` | the file has changed since the agent last saw it; the output has its current content |
 /// | `outside_paths` | the patch would change a file that is not in `paths` |
 /// | `too_big` | more than 4 MiB or 500 files, or too many long hunks for long files |
 /// | `cancelled` | the call was cancelled |
 ///
-/// A file keeps its line endings, its encoding and its mode: modes in a patch are not applied. A hunk quotes the lines it replaces, so an
-/// agent may patch a file that it has not read, but not a file that has changed since the agent read it (PAOR-5).
+/// A file keeps its line endings, encoding and mode. Modes in a patch are not applied. A hunk quotes the
+/// lines it replaces, so an agent may patch a file that it has not read, but not a file that has changed
+/// since the agent read it (PAOR-5).
 pub fn apply_patch() -> TypedTool {
     typed("apply_patch", DESCRIPTION, move |context, parameters: Parameters| {
         blocking(context, move |context| run(context, &parameters))

@@ -18,7 +18,7 @@ use crate::workspace::{EntryKind, FileError, Workspace};
 pub(super) struct PlannedFile {
     pub(super) row: Row,
     pub(super) changes: Vec<FileChange>,
-    /// The file versions that count as seen by the agent after the changes.
+    /// The file versions that the agent counts as having seen after the changes.
     pub(super) seen: Vec<SeenFile>,
 }
 
@@ -226,7 +226,7 @@ impl PatchPlanner<'_> {
             true => Extent::Name,
             false => Extent::Part,
         };
-        // A renamed file need not be text.
+        // A renamed file may be binary.
         let bytes = self.workspace.read(&from)?;
         seen::check(self.context, &from, Some(&bytes), extent)?;
         let mut changes = vec![FileChange {
@@ -271,8 +271,8 @@ impl PatchPlanner<'_> {
         })
     }
 
-    /// Plans the replacement of the content of the file at `path`. `known_as` is the path under which the agent may have seen the file: its
-    /// old path if the patch renames it, otherwise `path`.
+    /// Plans the replacement of the content of the file at `path`. `known_as` is the path at which the agent
+    /// may have seen the file: the old path if the patch renames the file, otherwise `path`.
     fn replacement(
         &self,
         known_as: &str,

@@ -7,9 +7,10 @@ use similar::TextDiff;
 use super::DIFF_TIMEOUT;
 use super::path::{NULL, quoted};
 
-/// Returns the diff between two versions of a file in git's format; empty if the versions are equal. A version consists of the file's bytes,
-/// in any encoding, and its mode (`st_mode`); it is `None` if the file does not exist. For binary files (those that contain a NUL byte), the
-/// diff only states that the versions differ.
+/// Returns the diff between two versions of a file in git's format; empty if the versions are equal. A
+/// version consists of the file's bytes, in any encoding, and its mode (`st_mode`). `None` stands for a file
+/// that does not exist. For binary files (those that contain a NUL byte), the diff only states that the
+/// versions differ.
 pub fn git_diff(path: &str, before: Option<(&[u8], u32)>, after: Option<(&[u8], u32)>) -> Vec<u8> {
     let (old_mode, new_mode) = (
         before.map(|(_, mode)| git_mode(mode)),
@@ -49,7 +50,8 @@ pub fn git_diff(path: &str, before: Option<(&[u8], u32)>, after: Option<(&[u8], 
     let mut text = head.into_bytes();
     match (str::from_utf8(old), str::from_utf8(new)) {
         (Ok(old), Ok(new)) => text.extend(hunks(old, new).into_bytes()),
-        // `similar` compares only text, so each byte is mapped to the character with the same code point, and back.
+        // `similar` compares only text, so each byte is mapped to the character with the same code point, and
+        // the result is mapped back.
         (Ok(_) | Err(_), Ok(_) | Err(_)) => {
             let latin = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
             let hunks = hunks(&latin(old), &latin(new));

@@ -24,7 +24,7 @@ const MAX_COMPARED_BYTES: usize = 4 * 1024 * 1024;
 /// Time limit for minimizing a diff. A diff that reaches the limit is correct, but may not be minimal.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns the [`unified_diff`] of two contents; `None` also if one of them is not text.
+/// Returns the [`unified_diff`] of two contents. Also `None` if either is not text.
 pub(crate) fn unified_diff_of_bytes(
     path: &str,
     before: Option<&[u8]>,

@@ -27,9 +27,9 @@ pub(crate) struct Hunk {
     /// The stated first line in the old file, counted from 1; `None` if the header has no readable number.
     pub(crate) start: Option<usize>,
     pub(crate) lines: Vec<HunkLine>,
-    /// Whether the hunk says that the old file has no newline at its end.
+    /// Whether the hunk states that the old file has no newline at its end.
     pub(crate) old_eof: EofMarker,
-    /// Whether the hunk says that the new file has no newline at its end.
+    /// Whether the hunk states that the new file has no newline at its end.
     pub(crate) new_eof: EofMarker,
 }
 
@@ -80,7 +80,7 @@ impl HunkLine {
     }
 }
 
-/// Reason why a patch cannot be parsed. Line numbers refer to the patch and are counted from 1.
+/// Reason why a patch cannot be parsed. Line numbers are those of the patch, counted from 1.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PatchError {
     #[error(
@@ -246,10 +246,10 @@ impl PatchParser<'_> {
         (self.is_boundary() || self.line(0).is_some_and(str::is_empty)).then_some(hunk)
     }
 
-    /// Reads the lines of a hunk up to the next boundary, and ignores the counts in the hunk's header.
+    /// Reads the lines of a hunk up to the next boundary. Ignores the counts in the hunk's header.
     fn uncounted(&mut self) -> Result<Hunk, PatchError> {
         let mut hunk = Hunk::default();
-        // Empty lines at the end separate the hunk from the next part, and are dropped.
+        // Trailing empty lines separate the hunk from the next part, and are dropped.
         let mut empty = 0;
         while !self.is_boundary() {
             let line = self.line(0).unwrap_or_default().to_owned();
@@ -307,7 +307,8 @@ fn read_line(line: &str) -> ParsedLine {
 }
 
 impl Hunk {
-    /// Applies the marker for a missing newline to the last line read: to the old file, the new file or both.
+    /// Applies the marker for a missing newline to the last line that was read. Depending on this line, the
+    /// marker concerns the old file, the new file or both.
     fn mark_no_newline(&mut self) {
         match self.lines.last() {
             Some(HunkLine::Context(_)) => {

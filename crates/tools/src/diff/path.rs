@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// The path that stands for a missing file.
 pub(super) const NULL: &str = "/dev/null";
 
-/// Escapes control characters, so that a path with line breaks does not look like lines of the diff.
+/// Escapes control characters, so that a path with line breaks cannot be mistaken for lines of the diff.
 pub(super) fn on_one_line(path: &str) -> String {
     if path.contains(char::is_control) {
         path.escape_debug().to_string()

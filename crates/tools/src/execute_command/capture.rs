@@ -1,13 +1,13 @@
-//! A program's output in bounded memory: its beginning and its end, with a visible gap in between.
+//! Stores the beginning and the end of a program's output in bounded memory, and marks the gap in between.
 //!
-//! All output is read, even if no more of it is stored, because a program blocks if nobody reads its output.
+//! All output is read, even the part that is not stored, because a program blocks if nobody reads its output.
 
 use std::collections::VecDeque;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Maximum number of bytes stored of the output's beginning, and separately of its end. A model receives only a small part of them, and can
-/// read the rest with `read_output`.
+/// Maximum number of bytes stored from the beginning of the output, and again from its end. A model receives
+/// only a small part of them, and can read the rest with `read_output`.
 const MAX_HALF_BYTES: usize = 128 * 1024;
 const CHUNK: usize = 16 * 1024;
 
@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn omitted_output_never_splits_a_character() {
-        // Shifted by one byte, each half ends or begins inside a character of two bytes.
+        // The leading `x` shifts the text by one byte, so the stored halves end and begin inside a two-byte
+        // character.
         let long = format!("x{}x", "é".repeat(150_000));
         let text = text_of(&[long.as_bytes()]);
         let (head, rest) = text.split_once('\n').unwrap();

@@ -44,7 +44,8 @@ const ALLOWED: &[&str] = &[
     "JAVA_HOME",
 ];
 
-/// Variables set for every command: no colours, no cursor movements, and no prompts, which nobody could answer.
+/// Variables set for every command. They prevent colours, cursor movements and prompts, which nobody could
+/// answer.
 const FIXED: &[(&str, &str)] = &[
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -52,8 +53,9 @@ const FIXED: &[(&str, &str)] = &[
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
-/// Returns the short environment of commands, for a program that the user has configured: the inherited variables that are not meant for
-/// secrets, and those that prevent colours and prompts. Without `PATH`.
+/// Returns a minimal environment, without `PATH`, for a program that the user has configured. It consists of
+/// the inherited variables that are not meant for secrets, and the variables that prevent colours and
+/// prompts.
 pub fn short_environment(
     inherited: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {

@@ -12,7 +12,7 @@ use crate::removal::remove;
 /// Maximum size of a snapshot, in bytes and in entries. Hooks and settings are far smaller.
 const MAX_BYTES: u64 = 8 << 20;
 const MAX_ENTRIES: usize = 5_000;
-/// Maximum depth of a path in a snapshot, because the functions here are recursive.
+/// Maximum depth of a path in a snapshot. Limited because the functions here are recursive.
 const MAX_DEPTH: usize = 64;
 
 /// The result of restoring files.
@@ -26,7 +26,7 @@ pub(super) struct Restored {
     pub(super) partial: Vec<String>,
 }
 
-/// The content of a path. Paths without anything have no snapshot.
+/// The content of a path. A path at which nothing exists has no snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FileSnapshot {
     File {
@@ -35,11 +35,11 @@ pub(super) enum FileSnapshot {
     },
     Link(PathBuf),
     Folder(BTreeMap<OsString, FileSnapshot>),
-    /// Something too large, unreadable, or of another kind. It is never restored.
+    /// A path that is too large, unreadable or of another kind. It is never restored.
     Unknown,
 }
 
-/// The room that is left in a snapshot.
+/// The remaining capacity of a snapshot.
 #[derive(Debug)]
 pub(super) struct Room {
     bytes: u64,
@@ -57,7 +57,7 @@ impl Room {
         }
     }
 
-    /// Uses up the room for one entry. Returns false if there is no room left.
+    /// Takes capacity for one entry. Returns false if none is left.
     pub(super) fn takes_one(&mut self) -> bool {
         let has_room = self.entries > 0;
         self.was_short |= !has_room;
@@ -150,7 +150,7 @@ fn replace(
     now: Option<&FileSnapshot>,
 ) -> io::Result<()> {
     if now.is_some() {
-        // Unknown content is removed, too: a hook can be too large for a snapshot.
+        // Unknown content is removed as well, because a hook can be too large for a snapshot.
         remove(dir, path)?;
     }
     if let (Some(_), Some(parent)) = (before, path.parent())

@@ -1,15 +1,18 @@
-//! Protects files that commands must not change in a workspace in which they can write: git's hooks and settings, which are programs that the
-//! user's own git runs outside of any sandbox, and the project's files that configure Dirigent and its agents.
+//! Protects files that commands must not change in a workspace in which they can write: git's hooks and
+//! settings, and the project's files that configure Dirigent and its agents. Hooks and settings are protected
+//! because the user's own git runs the programs in them outside of any sandbox.
 //!
-//! Landlock cannot exclude a folder from a writable one. So the guard takes a snapshot of these files in memory, and restores them once the
-//! command and all its processes have ended. Git's content (commits, branches and the index) is not protected. Changes that other programs
-//! make to protected files while a command runs are reverted, too.
+//! Landlock cannot make a folder read-only within a writable folder. So the guard takes a snapshot of these
+//! files in memory, and restores them once the command and all its processes have ended. Git's content
+//! (commits, branches and the index) is not protected. Changes that other programs make to protected files
+//! while a command is running are also reverted.
 //!
 //! Commands that run in the same workspace at the same time share the snapshot that was taken before the first of them, so a file that
 //! one command planted is never part of another command's snapshot. This applies only to the commands of one process.
 //!
-//! Repositories deeper in the workspace are found by their `.git`, those in outer folders first, in at most [`MAX_FOLDERS`] folders. A repository
-//! that a command creates stays, without hooks and settings. A bare repository has no `.git`, so it is not recognised.
+//! Repositories deeper in the workspace are found by their `.git`. The search begins with the outer folders,
+//! and covers at most [`MAX_FOLDERS`] folders. A repository that a command creates remains, but without hooks
+//! and settings. A bare repository has no `.git`, so it is not recognised.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -23,10 +26,10 @@ use super::file_snapshot::{FileSnapshot, Restored, Room, look, restore};
 use crate::workspace::PROTECTED;
 
 const GIT: &str = ".git";
-/// The protected entries of a repository's folder: programs and settings. Of `.git` itself, only its kind and, for a file or link, its
-/// content is protected.
+/// The protected entries of a repository's folder: programs and settings. Of `.git` itself, only the kind
+/// (folder, file or link) and the content of a file or link are protected.
 const GUARDED: [&str; 5] = ["config", "config.worktree", "commondir", "gitdir", "hooks"];
-/// Maximum numbers of folders, and of names in them, that are searched for repositories.
+/// Maximum number of folders that are searched for repositories, and of names read in them.
 const MAX_FOLDERS: usize = 5_000;
 const MAX_NAMES: usize = 100_000;
 
@@ -184,7 +187,8 @@ impl Snapshot {
         done
     }
 
-    /// Removes the hooks and settings of a new repository, unless it is an existing repository that was moved.
+    /// Removes the hooks and settings of a new repository, unless the repository already existed and was only
+    /// moved.
     fn strip(&self, dir: &Dir, git: &Path, done: &mut Restored) {
         let now = Repository::look(dir, git, &mut Room::new());
         let was_moved = now.is_folder() && self.repositories.values().any(|before| before == &now);
@@ -218,14 +222,14 @@ impl Repository {
 
     fn restore(&self, dir: &Dir, git: &Path, done: &mut Restored) {
         let now = Repository::look(dir, git, &mut Room::new());
-        // A repository that the command created stays, without hooks and settings.
+        // A repository that the command created remains, but without hooks and settings.
         if !(self.git.is_none() && now.is_folder()) {
             restore(dir, git, self.git.as_ref(), now.git.as_ref(), done);
         }
         let paths: BTreeSet<&PathBuf> = self.parts.keys().chain(now.parts.keys()).collect();
         for path in paths {
             let place = git.join(path);
-            // Nothing of a deleted submodule or worktree is restored.
+            // If a submodule or worktree was deleted, nothing of it is restored.
             if place
                 .parent()
                 .is_none_or(|folder| dir.symlink_metadata(folder).is_ok())
@@ -242,14 +246,14 @@ impl Repository {
 enum Role {
     /// The folder of the repository itself, of a submodule or of a worktree.
     Repository,
-    /// A folder that contains submodules, whose names can have several parts.
+    /// A folder that contains submodules. The name of a submodule can have several parts.
     Modules,
     /// The folder that contains the worktrees.
     Worktrees,
 }
 
-/// Takes a snapshot of the protected entries in a repository's folder and in those of its submodules and worktrees, and of links in place
-/// of any of these folders.
+/// Takes a snapshot of the protected entries in a repository's folder and in the folders of its submodules
+/// and worktrees. If one of these folders is a link, takes a snapshot of the link.
 fn parts(dir: &Dir, git: &Path, room: &mut Room) -> BTreeMap<PathBuf, FileSnapshot> {
     let mut parts = BTreeMap::new();
     let mut folders = vec![(PathBuf::new(), Role::Repository)];
@@ -290,8 +294,8 @@ fn inner(dir: &Dir, git: &Path, folder: &Path) -> impl Iterator<Item = PathBuf> 
     entries.map(move |entry| folder.join(entry.file_name()))
 }
 
-/// Returns the `.git` of every repository below the workspace, ignored ones included, except the workspace's own. Also returns true if the
-/// search was cut short.
+/// Returns the `.git` of every repository below the workspace, ignored ones included, except the workspace's
+/// own. The flag is true if the search was cut short.
 fn repositories_in(dir: &Dir) -> (Vec<PathBuf>, bool) {
     let mut found = Vec::new();
     let mut folders = VecDeque::from([PathBuf::new()]);

@@ -69,17 +69,19 @@ fn default_timeout() -> u64 {
 ///
 /// A line for a shell runs with `pipefail`: in bash or, if there is no bash, in `sh`, if that supports it.
 ///
-/// The output is what the command printed, without escape sequences and with the last state of progress bars: its standard output, or
-/// below a line `stdout:` its standard output and below a line `stderr:` its standard error if it printed to both. Lines `Note: …` above
-/// it are about leftover processes and restored files. The output of a killed command contains what the command printed until then. Any
-/// outcome other than exit code 0 is a failure with the same output, and its error states the exit code. Metadata for operators:
+/// The output is what the command printed, without escape sequences and with only the last state of progress
+/// bars. Standard error follows a line `stderr:`; if the command printed to both streams, standard output
+/// follows a line `stdout:`. Lines `Note: …` at the top are about leftover processes and restored files. The
+/// output of a killed command contains what the command printed until then. Any outcome other than exit code
+/// 0 is a failure with the same output, and its error states the exit code. Metadata for operators:
 /// `confined` and `network`. Unix only; commands can be confined on Linux only.
 ///
-/// The reported change is the command's exit, with the files that were created, edited or deleted while the command ran. These are detected
-/// by name, size and time, so changes by other processes count, too; ignored files do not. They are unknown (metadata
-/// `files: "too many"`) if the workspace has more than 20,000 files, or more than a cancelled call has time to scan. At most 200 are listed
-/// (metadata `changes_left_out`). The earlier content of a file is known, and recorded if it changed, if the agent has seen the file or the
-/// run has changed it.
+/// The reported change is the command's exit, with the files that were created, edited or deleted while the
+/// command was running. These files are detected by name, size and time, so changes by other processes count
+/// as well; ignored files do not. The changed files are unknown (metadata `files: "too many"`) if the
+/// workspace has more than 20,000 files, or more than a cancelled call has time to scan. At most 200 are
+/// listed (metadata `changes_left_out`). The earlier content of a file is known if the agent has seen the
+/// file or the run has changed it. It is recorded if the file changed.
 ///
 /// Git's hooks and settings, `.dirigent`, `.claude` and `dirigent.toml` are restored after a command if it, or another command at the same
 /// time, changed them. The note lists the restored paths and those too large to be protected completely. In nested repositories, only git's
@@ -109,8 +111,8 @@ pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
         .example(json!({"command": ["cargo", "test", "--quiet"], "timeout_seconds": 300}))
 }
 
-/// Runs the command in a new task. If this future is dropped, the command is cancelled, and the task continues until all processes have
-/// ended and all protected files are restored.
+/// Runs the command in a new task. If the returned future is dropped, the command is cancelled, but the task
+/// continues until all processes have ended and all protected files are restored.
 async fn execute(context: ToolContext, parameters: Parameters, sandbox: Sandbox) -> ToolResult {
     let cancel = context.cancel.child_token();
     let _cancelled_when_dropped = cancel.clone().drop_guard();

@@ -13,8 +13,8 @@ use super::time_limit::TimeLimit;
 use super::workspace_snapshot::WorkspaceChanges;
 use crate::sandbox::{Confinement, Sandbox};
 
-/// Exit code of a shell for a command that SIGPIPE has ended. With `pipefail`, it is the exit code of a pipeline whose last command ended
-/// early.
+/// Exit code that a shell reports for a command killed by SIGPIPE. With `pipefail`, a pipeline whose last
+/// command ends early also has this exit code.
 const BROKEN_PIPE: i32 = 141;
 
 /// Outcome of a started command.

@@ -2,7 +2,8 @@
 
 use anstream::adapter::strip_str;
 
-/// Removes ANSI escape sequences, and of a line that was overwritten (`\r`), such as a progress bar, all but its last state.
+/// Removes ANSI escape sequences. Of a line that was overwritten with `\r`, such as a progress bar, only the
+/// last state remains.
 pub(super) fn plain_text(output: &str) -> String {
     let text = strip_str(output).to_string();
     if !text.contains('\r') {

@@ -26,11 +26,12 @@ const GRACE: Duration = Duration::from_millis(150);
 /// Time to wait for the program's end after SIGKILL, and then again for the end of its output.
 const REAP: Duration = Duration::from_millis(100);
 
-/// A program and its processes. On drop, the remaining processes are killed before their temporary files are removed.
+/// A program and its processes. On drop, the remaining processes are killed first, then their temporary files
+/// are removed.
 pub(super) struct ProcessTree {
     child: Box<dyn ChildWrapper>,
-    /// Set once no process is left to kill. Once it is set, dropping must not kill, because the process id may belong to an unrelated
-    /// process.
+    /// Set once no process is left to kill. From then on, dropping must not kill, because the process id may
+    /// belong to an unrelated process.
     finished: bool,
     supervisor: SandboxSupervisor,
     /// Number of processes that could not be killed in time.
@@ -84,7 +85,8 @@ impl ProcessTree {
         self.remaining
     }
 
-    /// Reads the output until the program ends, `limit` has passed or the token is cancelled. Then kills all processes.
+    /// Reads the output until the program ends, the time limit `limit` expires or the token is cancelled.
+    /// Then kills all processes.
     pub(super) async fn run(
         &mut self,
         limit: Duration,
@@ -112,11 +114,13 @@ impl ProcessTree {
         ended
     }
 
-    /// Sends SIGTERM to the processes, and SIGKILL if one of them still runs after [`GRACE`]. A process counts as running while the program
-    /// has not exited or the output is open. Returns the program's exit status, if known.
+    /// Sends SIGTERM to the processes, and SIGKILL if one of them is still running after [`GRACE`]. A process
+    /// counts as running while the program has not exited or the output is open. Returns the program's exit
+    /// status, if known.
     async fn end<F: Future>(&mut self, mut reading: Pin<&mut MaybeDone<F>>) -> Option<ExitStatus> {
         if !self.supervisor.signal(Signal::TERM) {
-            // An error means that no process is left to signal; waiting for the program then returns at once.
+            // An error means that no process is left to signal. In this case, waiting for the program returns
+            // at once.
             let _ = self.child.signal(Signal::TERM.as_raw());
         }
         let all_finished = join(self.child.wait(), reading.as_mut());

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::sandbox::locate_program;
 
-/// Switches `pipefail` on in a shell that has it, as `sh` may or may not.
+/// Switches `pipefail` on if the shell supports it. Not every `sh` does.
 const PIPEFAIL_IF_KNOWN: &str = "(set -o pipefail) 2>/dev/null && set -o pipefail; ";
 
 /// The command to run.
@@ -28,8 +28,8 @@ pub(super) enum CommandLine {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shell {
     Bash,
-    /// The system's `sh`, if there is no bash. Some versions, such as dash before 0.5.13, have no `pipefail`: with them, only the last
-    /// command of a pipeline counts.
+    /// The system's `sh`, if there is no bash. Some versions, such as dash before 0.5.13, have no `pipefail`.
+    /// With these versions, only the last command of a pipeline counts.
     Sh,
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     use super::Shell;
 
-    /// Runs a line with a shell; returns its exit code. `sh` may have `pipefail` or not.
+    /// Runs a line with a shell and returns the exit code. Not every `sh` supports `pipefail`.
     fn exit_code(shell: Shell, line: &str) -> i32 {
         let (program, arguments) = shell.program_and_arguments(line);
         let status = Command::new(program).args(arguments).status();

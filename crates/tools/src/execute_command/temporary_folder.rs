@@ -11,7 +11,8 @@ use cap_std::fs::Dir;
 
 use crate::removal::remove;
 
-/// Number of attempts to remove the folder: removal fails if a process that was just killed still writes a file.
+/// Number of attempts to remove the folder. Removal can fail because a process that was just killed is still
+/// writing a file.
 const REMOVE_ATTEMPTS: u32 = 5;
 const REMOVE_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -1,22 +1,24 @@
-//! The time that a command may take. The time ends before the caller would stop the call, so that the output until then is not lost.
+//! The time limit of a command. It expires before the caller would stop the call, so that the output up to
+//! then is not lost.
 
 use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time to end a command and report its output before the call's deadline.
+/// Time reserved before the call's deadline for ending a command and reporting its output.
 const RESULT_TIME: Duration = Duration::from_secs(2);
 
-/// The time that a command may take.
+/// The time limit of a command.
 pub(super) struct TimeLimit {
     pub(super) time: Duration,
-    /// Whether the call would be stopped before its own timeout.
+    /// Whether the limit results from the call's deadline, not from the call's own timeout.
     before_deadline: bool,
 }
 
 impl TimeLimit {
-    /// Chooses the earlier end: the call's timeout, or the deadline minus the time that is needed to return the output as a result.
+    /// Chooses the earlier of two limits: the call's timeout, or the deadline minus the time needed to return
+    /// the output as a result.
     pub(super) fn new(timeout_seconds: u64, deadline: Option<Instant>) -> Self {
         let timeout = Duration::from_secs(timeout_seconds);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

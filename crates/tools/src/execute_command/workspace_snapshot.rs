@@ -1,7 +1,8 @@
 //! Detects the files that a command changed by comparing names, sizes and times before and after the command.
 //!
-//! Ignored files, the files of git and Dirigent, and build output do not count. Build output is the content of `node_modules`,
-//! `__pycache__` and folders with a `CACHEDIR.TAG`. Changes by other processes during the command count, too.
+//! Ignored files, the files of git and Dirigent, and build output do not count. Build output is the content
+//! of `node_modules`, `__pycache__` and folders with a `CACHEDIR.TAG`. Changes by other processes while the
+//! command is running also count.
 //!
 //! The content before the command is known for files that the agent has seen or the run has changed, up to a total size.
 
@@ -50,7 +51,7 @@ struct Stamp {
 /// The changes between two moments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WorkspaceChanges {
-    /// Sorted by path; with versions and diffs as far as they are known.
+    /// The changes, sorted by path, with their versions and diffs where known.
     pub(super) changes: Vec<StateChange>,
     /// Number of changes that are not listed. `None` if the changes are unknown.
     pub(super) omitted: Option<usize>,
@@ -141,7 +142,7 @@ struct ChangeReader<'a> {
 }
 
 impl ChangeReader<'_> {
-    /// Completes the change of a file with its versions and diff. Returns false if the content did not change.
+    /// Adds the versions and the diff to the change of a file. Returns false if the content did not change.
     fn complete(&mut self, change: &mut StateChange, files: &BTreeMap<String, Stamp>) -> bool {
         let Some(path) = change.path().map(str::to_owned) else {
             return true;
@@ -199,7 +200,8 @@ impl ChangeReader<'_> {
         }
     }
 
-    /// Returns the diff from the content before the command, if it is known and the diffs so far leave room.
+    /// Returns the diff from the content before the command, if that content is known and the size limit of
+    /// the diffs is not reached.
     fn diff(&mut self, path: &str, after: Option<&[u8]>) -> Option<String> {
         let (_, before) = self.contents.get(path)?;
         let diff = unified_diff_of_bytes(path, Some(before), after)?;
@@ -246,7 +248,7 @@ fn compare(
     after: &BTreeMap<String, Stamp>,
     root: &Path,
 ) -> WorkspaceChanges {
-    // If the command has added an ignore rule for a file, the file is not in `after` although it still exists.
+    // A file for which the command has added an ignore rule is missing in `after` although it still exists.
     let is_gone = |path: &str| root.join(path).symlink_metadata().is_err();
     let mut changed: Vec<(&String, StateChange)> = Vec::new();
     for (path, stamp) in after {

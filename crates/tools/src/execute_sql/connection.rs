@@ -25,7 +25,8 @@ pub type Connections = BTreeMap<String, Connection>;
 pub struct Connection {
     /// Kind and location of the database.
     pub database: Database,
-    /// Permitted access: [`Access::ReadOnly`] or [`Access::ReadWrite`]. [`Access::Execute`] counts as read-only.
+    /// Permitted access: [`Access::ReadOnly`] or [`Access::ReadWrite`]. [`Access::Execute`] has the same
+    /// effect as read-only access.
     pub access: Access,
     /// Maximum number of rows that one call returns.
     pub max_rows: usize,
@@ -64,7 +65,8 @@ impl Connection {
         }
     }
 
-    /// Returns the access of statements. [`Access::Execute`] has no meaning for a database and counts as read-only.
+    /// Returns the access of statements. [`Access::Execute`] has no meaning for a database, and is treated as
+    /// read-only access.
     pub(super) fn effective_access(&self) -> Access {
         match self.access {
             Access::ReadOnly | Access::Execute => Access::ReadOnly,

@@ -1,10 +1,11 @@
 //! The `execute_sql` tool: runs one statement on a configured database, or describes its schema.
 //!
-//! The database itself enforces what a statement may do. The only look at the SQL text refuses early what begins with a keyword such as
-//! `INSERT` and may change nothing; no protection depends on it. A query, and each statement if the connection
-//! or the agent is read-only, runs in a read-only transaction. Each statement gets a new connection, so session settings do not affect the
-//! next statement. Descriptions and errors never tell models where a database is, or with which user name Dirigent logs in. A statement can
-//! still query both (`SELECT current_user`).
+//! The database itself enforces what a statement may do. The SQL text is checked only for its first keyword:
+//! if a statement must not change anything but begins with a keyword such as `INSERT`, it is refused early.
+//! No protection depends on this check. Queries run in a read-only transaction. So do all statements if the
+//! connection or the agent is read-only. Each statement gets a new connection, so session settings do not
+//! affect the next statement. Descriptions and errors never reveal to models the address of a database or the
+//! user name of Dirigent's login. A statement can still query both (`SELECT current_user`).
 
 mod changes;
 mod connection;

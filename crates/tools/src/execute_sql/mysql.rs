@@ -33,7 +33,8 @@ const TABLES: &str = "SELECT IF(table_schema = DATABASE(), table_name, CONCAT(ta
 
 /// Error number for a statement that would write in a read-only transaction.
 const READ_ONLY_ERROR: u16 = 1792;
-/// Error numbers for timeouts: MariaDB's statement timeout, MySQL's statement timeout, and the timeout of waiting for a lock.
+/// Error numbers for timeouts: MariaDB's statement timeout, MySQL's statement timeout, and the lock wait
+/// timeout.
 const TIMEOUT_ERRORS: [u16; 3] = [1969, 3024, 1205];
 
 /// Runs a statement on a new connection. If the future is dropped, the statement is killed on the server.
@@ -176,8 +177,8 @@ impl Session {
                     .await?;
                 "START TRANSACTION READ ONLY".to_owned()
             }
-            // A MariaDB statement can contain several others (BEGIN NOT ATOMIC), which could end an ordinary transaction. An XA transaction
-            // ends only by its name, which is random.
+            // A MariaDB statement can contain several other statements (BEGIN NOT ATOMIC), which could end an
+            // ordinary transaction. An XA transaction can be ended only by its name, which is random.
             (Some(_), true) => {
                 self.execute_internal("SET SESSION TRANSACTION READ ONLY".to_owned())
                     .await?;
@@ -237,8 +238,8 @@ impl Session {
                         set_columns(rows, row.columns());
                     }
                     let full = rows.push(|cells| encode_row(cells, &row))?.is_break();
-                    // If the statement may write, the result is read to its end, because only then can the statement's changes be
-                    // committed.
+                    // If the statement may write, the result is read to its end, because the changes can be
+                    // committed only after that.
                     if full && read_only {
                         return Ok(None);
                     }

@@ -1,8 +1,9 @@
 //! PostgreSQL. Values are read as text, in the server's own format.
 //!
-//! The statement is first parsed by the extended protocol, which accepts a single statement only. It then runs in the simple protocol,
-//! because only in this protocol the driver receives values as text. Parameters are passed with `PREPARE` and `EXECUTE`, as literals that
-//! PostgreSQL converts to the types of the placeholders.
+//! The statement is first parsed by the extended protocol, which accepts a single statement only. It then
+//! runs in the simple protocol, because only in this protocol does the driver receive values as text.
+//! Parameters are passed with `PREPARE` and `EXECUTE`, as literals that PostgreSQL converts to the types of
+//! the placeholders.
 
 use futures::TryStreamExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -33,15 +34,16 @@ const CHANGED_ROWS: &str = "SELECT CASE schemaname WHEN 'public' THEN relname EL
 /// What to do with the rows beyond the output's limits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RemainingRows {
-    /// The remaining rows are not read, and the transaction is rolled back.
+    /// Leave the remaining rows unread, and roll the transaction back.
     Discard,
-    /// All rows are read, because the statement's changes can be committed only after its end.
+    /// Read all rows, because a statement's changes can be committed only after its end.
     Read,
 }
 
 /// Runs a statement on a new connection. Dropping the future closes the connection, and the server then ends the statement.
 pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<StatementResult, SqlError> {
-    // The parser logs unknown parts of the URL, and of the user's password file, verbatim, so logging is switched off.
+    // The parser logs unknown parts of the URL and of the user's password file verbatim, so logging is
+    // switched off.
     let options: PgConnectOptions =
         tracing::subscriber::with_default(NoSubscriber::default(), || url.expose_secret().parse())
             .map_err(|error| SqlError::from_connect_error(&error))?;

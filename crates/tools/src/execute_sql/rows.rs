@@ -92,7 +92,7 @@ impl Rows {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns the rows, each an array, and whether these are all rows.
+    /// Returns the rows, each as an array, and whether they are complete.
     pub(super) fn into_rows(self) -> (Vec<Value>, bool) {
         (self.rows, self.full.is_none())
     }

@@ -1,7 +1,8 @@
 //! The schema of a database: its tables and views with their columns, keys and indexes, in the form of DDL.
 //!
-//! A query of the database's catalog returns two columns: an entry, such as `TABLE orders`, and one of its items, such as
-//! `id integer NOT NULL`; an entry that is already complete has no items. The items of an entry follow each other.
+//! A query of the database's catalog returns two columns: an entry, such as `TABLE orders`, and one of its
+//! items, such as `id integer NOT NULL`; an entry that is complete in itself has no items. The items of an
+//! entry are in consecutive rows.
 
 use super::connection::{Connection, Database};
 use super::error::ReadOnlyReason;

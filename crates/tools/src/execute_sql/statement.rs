@@ -26,7 +26,8 @@ const CHANGES: [&str; 12] = [
     "TRUNCATE", "UPDATE",
 ];
 
-/// Returns the first keyword of a statement if it shows that the statement changes something. `None` proves nothing: the database decides.
+/// Returns the first keyword of a statement if this keyword shows that the statement changes something.
+/// `None` proves nothing, because the database decides.
 pub(super) fn change_keyword(sql: &str) -> Option<&'static str> {
     let mut rest = sql.trim_start();
     loop {
@@ -34,7 +35,7 @@ pub(super) fn change_keyword(sql: &str) -> Option<&'static str> {
             comment.split_once('\n')?.1
         } else if let Some(comment) = rest.strip_prefix("/*") {
             let (comment, after) = comment.split_once("*/")?;
-            // MySQL executes `/*! … */`, and comments of PostgreSQL nest.
+            // MySQL executes `/*! … */`, and PostgreSQL's comments can be nested.
             if comment.starts_with(['!', '+', 'M']) || comment.contains("/*") {
                 return None;
             }

@@ -24,7 +24,7 @@ const MAX_COMPARED_BYTES: usize = 300;
 /// Maximum cost of each search for similar lines. Comparing two lines costs about the product of their lengths in bytes.
 const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
-/// Number of lines that a result shows before and after the place of a single replacement.
+/// Number of lines that a result shows before and after a single replacement.
 const CONTEXT_LINES: usize = 2;
 
 /// The occurrences that an edit replaces.
@@ -212,8 +212,8 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// Returns a hint on the text that the model may have meant: the same lines with different whitespace, or else a line similar to the first
-/// line of `old`.
+/// Returns a hint about the text that the model may have meant: the same lines with different whitespace, or
+/// else a line similar to the first line of `old`.
 fn hint(text: &str, old: &str) -> String {
     let unescaped = unescape_tags(old);
     if unescaped != old && text.contains(&*unescaped) {

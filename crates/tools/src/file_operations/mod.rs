@@ -1,7 +1,8 @@
 //! The `file_operations` tool: reads, writes, edits, lists, moves and deletes files of the workspace, and undoes the run's changes.
 //!
-//! A move never overwrites a file, an edit only replaces text that occurs exactly once unless it replaces every occurrence, and each change to a file is atomic. An agent
-//! cannot overwrite content that it has not seen: see [`seen`].
+//! A move never overwrites a file. Unless an edit replaces every occurrence, the text that it replaces must
+//! occur exactly once. Each change to a file is atomic. An agent cannot overwrite content that it has not
+//! seen: see [`seen`].
 
 mod edit;
 mod error;
@@ -108,7 +109,7 @@ const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` return
 /// | `edit` | the line where the change begins, with `replace_all` the number of replacements, and the changed lines with their numbers |
 /// | `list` | the number of entries, then one path per line; a folder's path ends with `/`. The first line says if there are more than 1000. With `glob`, only the files whose path below the folder or in the workspace matches |
 /// | `move`, `delete` | what was done |
-/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored, or nothing was undone. Files that changed only while commands ran are listed in `by_commands` and left unchanged |
+/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored, or nothing was undone. Files that changed only while commands were running are listed in `by_commands` and left unchanged |
 ///
 /// Besides the codes of [`FileError::code`], failures have these codes:
 ///
@@ -119,7 +120,7 @@ const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` return
 /// | `stale` | the file has changed since the agent last saw it; see below |
 /// | `no_match` | `old` is not in the file |
 /// | `ambiguous` | `old` occurs more than once |
-/// | `not_found` | for `undo` also: this run has not changed the file, or all is as before already |
+/// | `not_found` | for `undo` also: this run has not changed the file, or everything is already restored |
 /// | `not_kept` | for `undo`: the run's changes are unknown, or only commands changed files |
 /// | `changed` | for `undo`: a file has changed since the run's last change to it, or could not be restored for another reason |
 /// | `cancelled` | the call was cancelled; nothing was changed, except what `undo` reports |
@@ -127,14 +128,17 @@ const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` return
 /// An existing file keeps its encoding and line endings. Changes are reported with diffs (LOOP-8). An agent without
 /// [`Access::ReadWrite`] can only read and list.
 ///
-/// Several agents may work in one workspace (PAOR-5). If a file has changed since the calling agent last saw it, changing, deleting or
-/// moving it fails. The output of the failed call is the same as for a `read` of the current content (at most 16 KiB), which then counts as
-/// seen. `write` also fails if the agent has not seen the whole existing file; `delete` and `move` fail if it has seen only a part. A file
-/// counts as seen completely once its lines have been read in order from the first to the last. `edit` quotes the text it replaces, so the
-/// agent need not have seen the rest. Calls that a plan makes directly, without an agent ([`ToolContext::seen`] is `None`), may change
-/// every file, but never overwrite content that was written while they ran.
+/// Several agents may work in one workspace (PAOR-5). If a file has changed since the calling agent last saw
+/// it, changing, deleting or moving it fails. The output of the failed call is the same as for a `read` of
+/// the current content (at most 16 KiB), which then counts as seen. `write` also fails if the agent has not
+/// seen the whole existing file; `delete` and `move` fail if it has seen only a part. A file counts as seen
+/// completely once its lines have been read in order from the first to the last. An `edit` quotes the text
+/// that it replaces, so the agent need not have seen the rest. Calls that a plan makes directly, without an
+/// agent ([`ToolContext::seen`] is `None`), may change every file, but never overwrite content that was
+/// written while they ran.
 ///
-/// On a case-insensitive disk, `A.rs` and `a.rs` are one file, but seen separately: an agent that has read one name has not seen the other.
+/// On a case-insensitive disk, `A.rs` and `a.rs` are one file, but count as seen separately: an agent that
+/// has read one name has not seen the other.
 pub fn file_operations() -> impl Tool {
     let example = json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80});
     let tool = typed(

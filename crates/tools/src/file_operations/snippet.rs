@@ -1,4 +1,4 @@
-//! The changed lines of a file with their numbers, so that a model sees what an edit did.
+//! The changed lines of a file with their numbers, so that a model sees the effect of an edit.
 
 use std::ops::{Range, RangeInclusive};
 

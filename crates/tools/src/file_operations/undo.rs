@@ -1,7 +1,7 @@
 //! `undo`: restores files to their content before the run changed them.
 //!
-//! The steps are computed from the run's journal ([`dirigent_core::undo`]), as for undoing a whole run. A file that has changed since the
-//! run's last change to it is left alone.
+//! The steps are computed from the run's journal ([`dirigent_core::undo`]), as they are when a whole run is
+//! undone. A file that has changed since the run's last change to it is left unchanged.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,8 @@ impl NotRestored {
 #[derive(Default)]
 struct UndoOutput {
     paths: Vec<String>,
-    /// Files that changed only while commands ran. They are left unchanged, because something else may have changed them.
+    /// Files that changed only while commands were running. They are left unchanged, because something else
+    /// may have changed them.
     by_commands: Vec<String>,
     not_restored: Vec<NotRestored>,
     changes: Vec<StateChange>,
@@ -91,7 +92,8 @@ fn unknown(why: &str) -> ToolResult {
     ToolResult::failure(error).with_code(code::NOT_KEPT)
 }
 
-/// Selects the changes at or below a path, except those that cannot be undone without undoing changes elsewhere.
+/// Selects the changes at or below a path, except changes that cannot be undone without undoing other changes
+/// elsewhere.
 fn within(changes: RunChanges, path: Option<&str>) -> RunChanges {
     let Some(root) = path.filter(|path| *path != ".") else {
         return changes;
@@ -112,7 +114,7 @@ fn within(changes: RunChanges, path: Option<&str>) -> RunChanges {
     }
 }
 
-/// Returns the paths at or below `path` that changed only while commands ran.
+/// Returns the paths at or below `path` that changed only while commands were running.
 fn changed_by_commands(undoing: &UndoPlan, path: Option<&str>) -> Vec<String> {
     let root = path.filter(|path| *path != ".");
     let is_restored = |path: &str| undoing.steps.iter().any(|step| path_of(step) == path);
@@ -181,7 +183,8 @@ impl Undoer<'_> {
             original,
             ..
         } = restoration;
-        // In journals of earlier versions, what changed while a command ran is a change without versions.
+        // Journals of earlier versions record a file that changed while a command was running as a change
+        // without versions.
         if *original == PathState::Unknown
             || (original, expected) == (&PathState::Nothing, &PathState::Unknown)
         {
@@ -242,8 +245,8 @@ impl Undoer<'_> {
         seen.is_some_and(|seen| seen.contains_key(path))
     }
 
-    /// Returns the current state of a path. If `expected` is [`PathState::Nothing`], a folder that contains only empty folders also counts
-    /// as `Nothing`.
+    /// Returns the current state of a path. If `expected` is [`PathState::Nothing`], a folder that contains
+    /// only empty folders also counts as [`PathState::Nothing`].
     fn path_state(&self, path: &str, expected: &PathState) -> Result<PathState, NotRestored> {
         let not_restored = |error: FileError| NotRestored::from_error(path, &error);
         let current = self.workspace.path_state(path).map_err(not_restored)?;
@@ -303,7 +306,7 @@ impl Undoer<'_> {
 }
 
 impl UndoOutput {
-    /// The failure of an `undo` that restored nothing, with the reason.
+    /// Returns the failure of an `undo` that restored nothing, with the reason.
     fn nothing_undone(&self) -> ToolResult {
         let (reason, code) = match self.by_commands.as_slice() {
             [] => (

@@ -63,8 +63,8 @@ pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("TERM", "dumb"),
 ];
 
-/// The keys of a filter (`filter.NAME.KEY`) that name a program, or that make git fail if no program is named. Each has the value that
-/// disables it.
+/// The keys of a filter (`filter.NAME.KEY`) that name a program, or that make git fail if no program is
+/// named, each with the value that disables it.
 const FILTER: [(&str, &str); 4] = [
     ("clean", ""),
     ("smudge", ""),

@@ -1,8 +1,9 @@
 //! Linked git worktrees: folders whose `.git` is a file that points to the repository.
 //!
-//! The content of a workspace is not trusted: its `.git` file could point anywhere, for example to the user's keys, and the sandbox would
-//! make that folder readable. So the repository must also name the worktree: `<repository>/worktrees/NAME/gitdir` contains the path of the
-//! worktree's `.git`, and only a process that can write to the repository can have written it.
+//! The content of a workspace is not trusted, because its `.git` file could point to any folder, such as the
+//! folder of the user's keys, and the sandbox would make that folder readable. So the repository must also
+//! name the worktree: `<repository>/worktrees/NAME/gitdir` contains the path of the worktree's `.git`, and
+//! only a process that can write to the repository can have written it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,9 +3,10 @@
 //! The changes are all changes to the working tree, made by a tool, a command or the user. Git stores its index and new objects in a
 //! temporary folder, so that nothing is written to the repository.
 //!
-//! Git always merges: the commit of the worktree is the common ancestor of the user's files and the run's files. So a change that the user's
-//! files already contain is not made again; a patch could apply again wherever its context repeats. Only a merge without conflicts is applied,
-//! as a patch against exactly the user's files, so that all files are changed or none.
+//! The changes are always merged by git, with the commit of the worktree as the common ancestor of the user's
+//! files and the run's files. So a change that the user's files already contain is not made again. A plain
+//! patch could be applied a second time wherever its context repeats. Only a merge without conflicts is
+//! applied, as a patch against exactly the user's files, so that either all files are changed or none.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,7 +22,7 @@ use super::error::GitRunError;
 use super::process::Git;
 use super::repository::{Repository, RepositoryError, io_error};
 
-/// The changes of a worktree since its commit. Kept in a temporary folder until dropped.
+/// The changes of a worktree since its commit. Stored in a temporary folder, which is removed on drop.
 #[derive(Clone, Debug)]
 pub struct WorktreeChanges {
     folder: Arc<TempDir>,
@@ -102,8 +103,8 @@ impl Repository {
         Ok(changes)
     }
 
-    /// Applies the changes of a worktree to the repository's working tree, without committing them. Changes that are there already are left
-    /// as they are.
+    /// Applies the changes of a worktree to the repository's working tree, without committing them. Changes
+    /// that the working tree already contains are skipped.
     ///
     /// # Errors
     /// [`RepositoryError::Conflicts`], [`RepositoryError::Io`] and [`RepositoryError::Git`]. In these cases, nothing is changed, unless git
@@ -137,7 +138,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Merges the changes with the user's files, and writes what is to change in them to a patch.
+    /// Merges the changes with the user's files, and writes the changes to be made to these files as a patch.
     async fn merge(&self, changes: &WorktreeChanges, patch: &Path) -> Result<(), RepositoryError> {
         let cancel = CancellationToken::new();
         let temporary = changes.folder.path();
@@ -180,8 +181,8 @@ impl Repository {
         write_diff(&git, &filters, &of_user, merged, patch).await
     }
 
-    /// Stores a tree with the user's versions of the changed files, and the versions in the user's `HEAD` of all other files. Returns the
-    /// tree's id.
+    /// Stores a tree that contains the user's versions of the changed files and, for all other files, the
+    /// versions in the user's `HEAD`. Returns the tree's id.
     async fn tree_of_user(
         &self,
         git: &Git<'_>,
@@ -217,7 +218,7 @@ impl Repository {
     }
 }
 
-/// Writes the difference of two trees or commits to a file, in a form that `git apply` accepts.
+/// Writes the difference between two trees or commits to a file, in a form that `git apply` accepts.
 async fn write_diff(
     git: &Git<'_>,
     filters: &[OsString],

@@ -139,11 +139,11 @@ impl Head {
 
 /// A file that differs from the last commit, in the form of `git status --short`.
 pub(super) struct ChangedFile {
-    /// Git's letter for the state in the index: a space if it does not differ.
+    /// Git's letter for the state in the index; a space if the file does not differ.
     index: char,
-    /// Git's letter for the state in the working tree.
+    /// Git's letter for the state in the working tree; a space if the file does not differ.
     working_tree: char,
-    /// The path, for a renamed or copied file after the old path and an arrow.
+    /// The path; `OLD -> NEW` for a renamed or copied file.
     path: String,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Git<'a> {
 /// Git's standard output.
 pub(super) struct GitOutput {
     pub(super) bytes: Vec<u8>,
-    /// Whether git wrote more than was read.
+    /// Whether git wrote more than the limit, so that the rest was not read.
     pub(super) truncated: bool,
 }
 

@@ -1,7 +1,8 @@
 //! The user's repository: creates and removes its worktrees for runs. [`merge`](super::merge) merges their changes into the user's folder.
 //!
-//! Git runs as for the `git` tool, without the programs that a repository can name: no hook, filter or driver runs. So files that a filter would
-//! produce, such as those of Git LFS, are in a worktree as they are stored in the repository.
+//! As in the `git` tool, git runs none of the programs that a repository can name: no hook, filter or driver.
+//! So a worktree contains the files that a filter would convert, such as Git LFS files, exactly as the
+//! repository stores them.
 
 use std::fs;
 use std::io;
@@ -50,7 +51,7 @@ pub enum RepositoryError {
     /// The repository has no commit.
     #[error("the git repository {} has no commit yet, so it cannot have a worktree: commit first", .0.display())]
     NoCommit(PathBuf),
-    /// The run's changes conflict with those in the user's folder, where nothing was changed.
+    /// The run's changes conflict with changes in the user's folder. Nothing was changed in this folder.
     #[error("nothing was applied: {} changed in conflicting ways since the run started", .paths.join(", "))]
     Conflicts {
         /// The files with conflicts, relative to the root of the repository.
@@ -82,7 +83,7 @@ impl From<GitRunError> for RepositoryError {
 }
 
 impl Repository {
-    /// Finds the repository of a folder, whose path must have its links resolved. Blocks.
+    /// Finds the repository of a folder. Links in the folder's path must be resolved. Blocks.
     ///
     /// # Errors
     /// [`RepositoryError::NoRepository`], [`RepositoryError::Bare`] and [`RepositoryError::Unlinked`].
@@ -172,7 +173,7 @@ impl Repository {
             .ok_or_else(|| RepositoryError::Git("the worktree's path is not Unicode".to_owned()))?;
         let adding = self.git(&self.root, &cancel)?;
         let filters = adding.filters().await?;
-        // The checkout is a separate command, so that the settings that disable filters certainly apply to it.
+        // The checkout is a separate command, to ensure that the settings that disable filters apply to it.
         let add = [
             "worktree",
             "add",
@@ -196,7 +197,7 @@ impl Repository {
     /// # Errors
     /// [`RepositoryError::Io`].
     pub fn remove_worktree(folder: &Path) -> Result<(), RepositoryError> {
-        // The repository's data first, so that an interrupted removal leaves only the folder.
+        // The repository's data is removed first, so that an interrupted removal leaves only the folder.
         if let Some(LinkedRepository { administration, .. }) = LinkedRepository::find(folder) {
             remove_folder(&administration)?;
         }

@@ -46,7 +46,7 @@ pub(super) enum Command {
     Blame,
 }
 
-/// A call with validated parameters: git cannot mistake the revision or a path for an option.
+/// A call with validated parameters. Git cannot mistake its revision or paths for options.
 pub(super) struct GitRequest {
     pub(super) command: Command,
     pub(super) revision: Option<String>,
@@ -63,7 +63,7 @@ pub(super) fn open_repository(root: &Path) -> Result<Workspace, GitError> {
     match workspace.kind_nofollow(".git") {
         Ok(EntryKind::Folder) => {}
         Ok(EntryKind::File) if LinkedRepository::find(workspace.root()).is_some() => {}
-        // Any other `.git` that is a file or a link points to a repository elsewhere.
+        // Any other `.git` file or link points to a repository elsewhere.
         Ok(EntryKind::File | EntryKind::Other) => return Err(GitError::RepositoryOutside),
         Err(FileError::NotFound { .. }) => {
             let mut above = workspace.root().ancestors().skip(1);

@@ -12,7 +12,7 @@ use super::process::{Git, GitOutput};
 use super::{arguments, parse, request};
 use crate::sandbox::Confinement;
 
-/// Maximum time for each of the two calls of git.
+/// Time limit of each of the two git calls.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum length of a branch's name, in characters.
 const MAX_NAME: usize = 100;
@@ -28,8 +28,9 @@ const STATES: [&str; 8] = [
     "untracked",
 ];
 
-/// Returns branch and state of the repository whose root is the workspace, such as `branch main, 2 modified, 1 untracked`. Git runs as in
-/// the tool [`git`](super::git()), for two seconds at most. `None` if there is no such repository, or git fails.
+/// Returns the branch and the state of the repository whose root is the workspace, such as
+/// `branch main, 2 modified, 1 untracked`. Git runs as in the tool [`git`](super::git()), for two seconds at
+/// most. `None` if there is no such repository, or if git fails.
 pub async fn repository_summary(workspace: &Path, confinement: Confinement) -> Option<String> {
     summary(workspace, confinement).await.ok()
 }

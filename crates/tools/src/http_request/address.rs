@@ -1,4 +1,4 @@
-//! Checks whether an address is on the public network, and which other hosts the configuration allows.
+//! Checks whether an address is on the public network, and whether the configuration allows other hosts.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,8 +31,9 @@ const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
     (v4([240, 0, 0, 0], 4), "reserved"),
 ];
 
-/// IPv6 networks that are not public, each with the reason. Addresses outside [`GLOBAL_V6`] are not public either. An address that embeds
-/// an IPv4 address is not looked up in this table: its IPv4 address is checked instead.
+/// IPv6 networks that are not public, each with the reason. Addresses outside [`GLOBAL_V6`] are not public
+/// either. An address that embeds an IPv4 address is not looked up in this table. Its IPv4 address is checked
+/// instead.
 const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), "this machine"),
     (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "this machine"),
@@ -61,7 +62,8 @@ const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
 /// The global unicast addresses: all addresses assigned to the public network.
 const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// The NAT64 prefix. The last 32 bits of such an address are the IPv4 address that packets go to.
+/// The NAT64 prefix. The last 32 bits of an address with this prefix are the IPv4 address to which its
+/// packets are sent.
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
 /// Returns the reason why an address is not public. `None` if it is public.
@@ -194,7 +196,8 @@ fn without_dot<S: AsRef<str>>(host: Host<S>) -> Host {
     }
 }
 
-/// Returns true for the names that always mean this machine (RFC 6761). The name must be in lower case, as returned by the URL parser.
+/// Returns true for the names that always mean this machine (RFC 6761). The name must be lowercase, as
+/// returned by the URL parser.
 fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
@@ -213,7 +216,7 @@ fn disallowed_reason_v6(address: Ipv6Addr) -> Option<&'static str> {
     }
 }
 
-/// Returns the IPv4 address that packets to an IPv6 address actually go to.
+/// Returns the IPv4 address to which packets for an IPv6 address are actually sent.
 fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     if NAT64.contains(&address) {
         let [.., a, b, c, d] = address.octets();

@@ -23,7 +23,7 @@ pub(super) struct ExchangeRecord {
     pub(super) redirects: Vec<String>,
     /// The final response, possibly with an incomplete body. `None` until its headers have arrived.
     pub(super) response: Option<ReceivedResponse>,
-    /// Method of an unsafe request that may have reached the server but received no response. `None` if there is no such request.
+    /// Method of an unsafe request that may have reached the server but received no response, if any.
     pub(super) unanswered: Option<Method>,
 }
 

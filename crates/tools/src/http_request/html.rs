@@ -89,7 +89,7 @@ pub(super) fn text(page: &str) -> String {
 }
 
 struct Tag<'a> {
-    /// The element's name in lower case.
+    /// The element's name in lowercase.
     name: String,
     is_closing: bool,
     attributes: &'a str,
@@ -299,7 +299,7 @@ impl Writer {
     }
 }
 
-/// Replaces character references, such as `&amp;` and `&#38;`, by their characters.
+/// Replaces character references, such as `&amp;` and `&#38;`, with their characters.
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);
@@ -326,7 +326,8 @@ fn unescape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns the character of a reference: `None` if it is unknown, `Some(None)` for invisible characters, which are left out.
+/// Returns the character that a reference stands for. `None` if the reference is unknown; `Some(None)` for an
+/// invisible character, which is left out.
 fn character(name: &str) -> Option<Option<char>> {
     if let Some(number) = name.strip_prefix('#') {
         let number = match number.strip_prefix(['x', 'X']) {
@@ -363,7 +364,7 @@ fn character(name: &str) -> Option<Option<char>> {
         "le" => '≤',
         "ge" => '≥',
         "ne" => '≠',
-        // A bare `&`, which is frequent.
+        // A bare `&` is common.
         "" => return None,
         _ => {
             let index = LATIN_1.split_ascii_whitespace().position(|known| known == name)?;

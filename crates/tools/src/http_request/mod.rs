@@ -1,7 +1,8 @@
 //! The `http_request` tool: sends one request to the public network, or to a host that the configuration allows.
 //!
-//! Addresses are checked at connection time, again for each redirect: the host name is resolved once, and the connection uses only the
-//! checked addresses. The tool never uses a proxy, stores no cookies, and sends no `Referer`.
+//! Addresses are checked at connection time, and again for each redirect. The host name is resolved once for
+//! each request, and the connection uses only the checked addresses. The tool never uses a proxy, stores no
+//! cookies, and sends no `Referer`.
 //!
 //! A call needs approval by default, because it sends data out of the workspace. A rule in the run's policy can allow a host:
 //! `http_request(url: https://docs.rs/*)`. The rule also covers redirects from this host, except redirects that fail with `refused` (see
@@ -57,8 +58,9 @@ pub use rules::HttpRules;
 
 /// Creates the tool `http_request`.
 ///
-/// Parameters: `{"method": "GET", "url": "https://…", "headers": {"accept": "text/html"}, "body": "text or JSON", "as": "raw"}`; the first
-/// two are required. The output is the response as HTTP writes it, with the last URL, after redirects, each of which has a line above it:
+/// Parameters: `{"method": "GET", "url": "https://…", "headers": {"accept": "text/html"}, "body": "text or
+/// JSON", "as": "raw"}`; the first two are required. The output is the response in the format of HTTP, with
+/// the URL of the last request. Each redirect has a line above the response:
 ///
 /// ```text
 /// 301 https://example.com/old
@@ -219,8 +221,8 @@ fn initial_hop(parameters: Parameters, access: Access) -> Result<Hop, HttpError>
     })
 }
 
-/// Returns true for headers that only the tool may set. Most of them control how the request is framed: servers that disagree about where
-/// it ends could read it as two requests (request smuggling).
+/// Returns true for headers that only the tool may set. Most of them control how the request is framed.
+/// Servers that disagree about where a request ends could read it as two requests (request smuggling).
 fn is_reserved_header(name: &HeaderName) -> bool {
     let ours = [
         header::HOST,

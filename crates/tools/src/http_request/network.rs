@@ -161,7 +161,7 @@ impl Resolve for FilteringResolver {
     }
 }
 
-/// Returns the addresses on the public network, or an error if the host has addresses but none of them is public.
+/// Returns the addresses on the public network, or an error if the host has addresses but none is public.
 fn only_public(host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DisallowedAddress> {
     let mut refused = None;
     let mut public = Vec::new();

@@ -9,7 +9,8 @@ use super::exchange::ReceivedResponse;
 use super::html;
 use crate::truncate::truncate_chars;
 
-/// Headers that are not shown: they set credentials, or are meant for browsers, caches or the connection.
+/// Headers that are not shown, because they set credentials or are meant for browsers, caches or the
+/// connection.
 const OMITTED_HEADERS: [&str; 23] = [
     "accept-ranges",
     "age",
@@ -45,7 +46,8 @@ const MAX_HEADER: usize = 500;
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BodyFormat {
-    // No documentation comments: they would replace the list of names in the schema by a longer form.
+    // No documentation comments here, because they would replace the list of names in the schema with a
+    // longer form.
     #[default]
     Raw,
     Text,
@@ -113,7 +115,7 @@ fn header_text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String>
 
 /// A parsed `Content-Type`.
 struct ContentType {
-    /// The media type without parameters, in lower case: `text/html`. Empty without a `Content-Type`.
+    /// The media type without parameters, in lowercase: `text/html`. Empty without a `Content-Type`.
     essence: String,
     /// `None` if missing or unknown.
     charset: Option<&'static Encoding>,

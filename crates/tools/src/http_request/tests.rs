@@ -1,4 +1,4 @@
-//! Host names whose addresses change between two lookups, and malicious pages.
+//! Tests of host names whose addresses change between two lookups, and of malicious pages.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io;
@@ -26,7 +26,7 @@ use super::rules::HttpRules;
 use super::{finish, html, with_resolver};
 use crate::tool::{Tool, ToolContext};
 
-/// An address in the public range that is not assigned.
+/// An unassigned address in the public range.
 const NOBODY: &str = "2000::1";
 
 /// A name server that gives each answer once, in order, and repeats the last one.

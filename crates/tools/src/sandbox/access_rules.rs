@@ -1,6 +1,7 @@
 //! The files that a confined command can read and write.
 //!
-//! The lists contain only allowed paths and everything else is denied, so a secret in an unforeseen place stays unreadable.
+//! The lists contain only allowed paths and everything else is denied, so a secret at an unforeseen location
+//! stays unreadable.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -119,7 +120,8 @@ impl AccessRules {
             path.into_iter()
                 .flat_map(move |path| parts.clone().map(move |part| path.join(part)))
         });
-        // Excludes folders that contain the whole home folder, even if the search path or a variable names them.
+        // Excludes any folder that contains the whole home folder, even if the search path or a variable
+        // names them.
         let is_narrow =
             |path: &PathBuf| path.is_absolute() && !home.as_ref().is_some_and(|home| home.starts_with(path));
         // Programs in a `shims` folder start programs in its sibling folders.

@@ -31,8 +31,8 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// Confines the calling thread and all processes that it starts from now on. Without rules, file access is not limited: in this case,
-    /// the domain only serves to find the processes.
+    /// Confines the calling thread and all processes that it starts from now on. Without rules, file access
+    /// is not limited, and the domain only serves to find the processes.
     pub(super) fn enter(rules: Option<&AccessRules>) -> Result<Self, String> {
         match ruleset(rules, true) {
             Ok(ruleset) => Domain::from_ruleset(ruleset, true),
@@ -57,8 +57,9 @@ impl Domain {
         Ok(domain)
     }
 
-    /// Checks that Dirigent's parent process, which is never in the domain, neither can be signalled from the domain nor counts as a
-    /// process of it. Otherwise ending the domain would kill all of the user's processes.
+    /// Checks the isolation, with Dirigent's parent process as the test case. This process is never in the
+    /// domain, so the domain must not be able to signal it, nor count it as one of its own processes.
+    /// Otherwise ending the domain would kill all of the user's processes.
     fn verify_isolation(&self) -> Result<(), String> {
         let Some(parent) = getppid() else { return Ok(()) };
         if self.scoped && test_kill_process(parent).is_ok() || is_in_domain(parent) {
@@ -70,7 +71,8 @@ impl Domain {
     /// Sends a signal to all processes of the domain except Dirigent's own.
     pub(super) fn signal(&self, signal: Signal) {
         if self.scoped {
-            // Process group 1 becomes `kill(-1, …)`: all processes that this thread may signal, which are the processes of the domain.
+            // For process group 1, this is `kill(-1, …)`, which signals all processes that this thread may
+            // signal. These are the processes of the domain.
             let _ = kill_process_group(Pid::INIT, signal);
             return;
         }
@@ -103,7 +105,8 @@ fn ruleset(rules: Option<&AccessRules>, scoped: bool) -> Result<RulesetCreated, 
         ruleset = ruleset.scope(Scope::Signal)?;
     }
     let Some(rules) = rules else {
-        // A domain must restrict at least one right, so this one restricts a right and allows it everywhere.
+        // A domain must restrict at least one right, so this domain restricts a right, and then allows it
+        // everywhere.
         let ruleset = ruleset.handle_access(AccessFs::MakeBlock)?.create()?;
         return match PathFd::new("/") {
             Ok(root) => ruleset.add_rule(PathBeneath::new(root, AccessFs::MakeBlock)),
@@ -125,15 +128,17 @@ fn ruleset(rules: Option<&AccessRules>, scoped: bool) -> Result<RulesetCreated, 
         ))
 }
 
-/// All rights except creating and controlling devices, with which root could access disks directly.
+/// Returns all rights except those to create and control devices, with which root could access disks
+/// directly.
 fn write_access() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
 }
 
-/// Irrevocably confines the calling thread's file access to everything in `folder` and to reading `readable`. Missing paths in `readable`
-/// are ignored, and a kernel without Landlock confines nothing.
+/// Irrevocably limits the calling thread's file access to `folder`, and to reading `readable`. Missing paths
+/// in `readable` are ignored, and a kernel without Landlock confines nothing.
 pub(crate) fn confine_thread(folder: &Path, readable: &[&str]) -> io::Result<()> {
-    // ABI 1 suffices: with it, Landlock denies all moves between folders, and SQLite truncates only files that it has opened.
+    // ABI 1 suffices, because with it, Landlock denies all moves between folders, and SQLite truncates only
+    // files that it has opened.
     let all = AccessFs::from_all(ABI::V1);
     let restrict = || {
         Ruleset::default()

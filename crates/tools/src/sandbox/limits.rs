@@ -8,7 +8,8 @@ use super::settings::Sandbox;
 const GIB: u64 = 1 << 30;
 const DEFAULT_MAX_MEMORY: u64 = 16 * GIB;
 const DEFAULT_MAX_FILE: u64 = 8 * GIB;
-/// Default number of processes and threads that may run in addition to those that run on the machine when a command starts.
+/// Default number of processes and threads that may run in addition to those already running on the machine
+/// when a command starts.
 const DEFAULT_ADDED_PROCESSES: u64 = 4096;
 
 pub(super) struct ResourceLimits([(Resource, Rlimit); 4]);

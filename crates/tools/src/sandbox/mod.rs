@@ -8,11 +8,12 @@
 //! No code of Dirigent runs between `fork` and `exec`. Resource limits are set while `/bin/sh` waits for a line of input, before it `exec`s
 //! the [`Program`]. If the kernel cannot execute the program's file, the shell runs it as a shell script.
 //!
-//! The domain also ensures that no process outlives its command. A process can leave its process group and its session, and lose its
-//! parent, but not leave its domain. From within a domain that is scoped for signals, `kill(-1, SIGKILL)` reaches exactly the other
-//! processes of the domain, in one step that no `fork` can outrun. The supervisor thread lives as long as the command, so that it can send
-//! this signal from within the domain. Process groups and sessions are left alone, so `timeout`, job control and test runners work as
-//! usual.
+//! The domain also ensures that no process outlives its command. A process can leave its process group and
+//! its session, and lose its parent, but not leave its domain. From within a domain that is scoped for
+//! signals, `kill(-1, SIGKILL)` reaches exactly the other processes of the domain, in one step, so that no
+//! `fork` can escape it. The supervisor thread lives as long as the command, so that it can send this signal
+//! from within the domain. Process groups and sessions are left alone, so `timeout`, job control and test
+//! runners work as usual.
 //!
 //! | kernel | files | signals to other processes | end of the processes |
 //! | --- | --- | --- | --- |
@@ -57,7 +58,8 @@ pub(crate) use supervisor::SandboxSupervisor;
 pub(crate) use supervisor::confine_thread;
 
 impl Sandbox {
-    /// Checks whether this system can confine commands, by confining a short-lived thread. Independent of the settings.
+    /// Checks whether this system can confine commands, by confining a short-lived thread. The result does
+    /// not depend on the settings.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Dropping root's privileges that commands do not need. Has no effect for other users.
+//! Drops root's privileges that commands do not need. Has no effect for other users.
 
 use rustix::io::Result;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};

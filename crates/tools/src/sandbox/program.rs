@@ -1,7 +1,8 @@
 //! A program to start, and the shell script (the gate) that delays the program until its limits are set.
 //!
-//! Limits can only be set for an existing process, which may already be running the program by then. So Dirigent starts a shell that waits
-//! for a line of input and then becomes the program. The limits apply from the program's first instruction on, and to its children.
+//! Limits can be set only for an existing process. By then, the process may already be running the program.
+//! So Dirigent starts a shell that waits for a line of input and then becomes the program. The limits apply
+//! from the program's first instruction on, and to its children.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,8 +14,8 @@ use std::process::Stdio;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use rustix::fs::{Access, Mode, OFlags};
 
-/// A shell script that waits for a line of input, then `exec`s the program. At the end of input, which means that Dirigent has ended, it
-/// exits without running the program.
+/// A shell script that waits for a line of input, then `exec`s the program. If the input ends because
+/// Dirigent has ended, the script exits without running the program.
 const GATE_SCRIPT: &str = r#"read -r _ && exec "$0" "$@" </dev/null"#;
 const SHELL: &str = "/bin/sh";
 
@@ -96,7 +97,7 @@ impl Program {
 /// Reads the interpreter from the first line (`#!`) of a script. `None` if there is none.
 fn interpreter(script: File) -> io::Result<Option<PathBuf>> {
     let mut start = Vec::new();
-    // The kernel does not read more than this either.
+    // The kernel does not read more than this, either.
     script.take(256).read_to_end(&mut start)?;
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let words = line.strip_prefix(b"#!").unwrap_or_default();

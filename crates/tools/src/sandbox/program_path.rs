@@ -8,7 +8,8 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Returns the folders to search for programs, in order.
 ///
-/// Relative folders of `PATH` are left out: their meaning would depend on the working directory, whose files are untrusted.
+/// Relative folders of `PATH` are left out, because their meaning would depend on the working directory,
+/// whose files are untrusted.
 pub(crate) fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     std::env::split_paths(&path)

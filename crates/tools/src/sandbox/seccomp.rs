@@ -38,8 +38,8 @@ pub(super) fn apply(network: bool) -> Result<(), String> {
     }
     // io_uring performs operations that no filter sees. With `ENOSYS`, programs assume an older kernel and fall back to other calls.
     let unavailable: Rules = unconditional(libc::SYS_io_uring_setup).collect();
-    // The filter ignores `PR_SET_DUMPABLE`: a process that makes itself unreadable in /proc would not be found when the domain's processes
-    // are listed.
+    // The filter ignores `PR_SET_DUMPABLE`, because a process that makes itself unreadable in /proc would be
+    // missing from the list of the domain's processes.
     let dumpable = argument(0, libc::PR_SET_DUMPABLE as u64).map_err(|error| error.to_string())?;
     let ignored = Rules::from([(libc::SYS_prctl, vec![dumpable])]);
     for (rules, errno) in [(denied, libc::EACCES), (unavailable, libc::ENOSYS), (ignored, 0)] {
@@ -51,7 +51,8 @@ pub(super) fn apply(network: bool) -> Result<(), String> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Returns rules that match a call by each of its numbers: x86-64 has a second table of calls (x32) that every process can use.
+/// Returns rules that match a system call by each of its numbers. A call can have two numbers, because x86-64
+/// has a second table of calls (x32) that every process can use.
 fn unconditional(call: libc::c_long) -> impl Iterator<Item = (i64, Vec<SeccompRule>)> {
     const X32: libc::c_long = 0x4000_0000;
     let x32_call = cfg!(target_arch = "x86_64").then_some(call | X32);
@@ -65,7 +66,7 @@ fn argument(index: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendEr
     SeccompRule::new(vec![equals])
 }
 
-/// Compiles a filter with which matching calls do nothing and return `errno` (0 for success).
+/// Compiles a filter that turns matching calls into no-ops that return `errno` (0 for success).
 fn compile(rules: Rules, errno: u32) -> Result<BpfProgram, seccompiler::BackendError> {
     let architecture = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(

@@ -16,7 +16,8 @@ pub struct Sandbox {
     pub read: Vec<PathBuf>,
     /// Additional files and folders that commands can read and write. Missing paths are ignored.
     pub write: Vec<PathBuf>,
-    /// Names of additional environment variables passed to commands. They must be identifiers: a shell drops other names.
+    /// Names of additional environment variables passed to commands. They must be identifiers, because a
+    /// shell drops other names.
     pub environment: Vec<String>,
     /// Maximum data memory of each process, in bytes; 16 GiB by default.
     pub max_memory: Option<u64>,

@@ -64,7 +64,7 @@ impl SandboxSupervisor {
             .name("command".to_owned())
             .stack_size(THREAD_STACK_SIZE);
         let thread = thread.spawn(supervise_command).map_err(SpawnError::Io)?;
-        // From here on the thread kills the command even if this future is dropped.
+        // From here on, the thread kills the command even if this future is dropped.
         let mut supervisor = SandboxSupervisor {
             signals: Some(signals),
             thread: Some(thread),
@@ -103,7 +103,7 @@ impl Drop for SandboxSupervisor {
     fn drop(&mut self) {
         self.signals = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread needs no handling: the thread has ended.
+            // A panic of the thread needs no handling, because the thread has ended.
             let _ = thread.join();
         }
     }
@@ -133,7 +133,8 @@ fn start(
     }
 }
 
-/// Sets the limits of a started process, then writes a line to its stdin, for which its shell waits before it `exec`s the program.
+/// Sets the limits of a started process, then writes a line to its stdin. Its shell waits for this line
+/// before it `exec`s the program.
 fn limit_and_release(child: &mut dyn ChildWrapper, limits: &ResourceLimits) -> io::Result<()> {
     let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let (Some(id), Some(gate)) = (id, child.stdin().take()) else {

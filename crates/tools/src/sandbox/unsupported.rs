@@ -45,7 +45,7 @@ pub(super) fn check() -> Result<(), String> {
     Err("only Linux has Landlock".to_owned())
 }
 
-/// Does nothing: only Linux can confine a thread.
+/// Does nothing, because only Linux can confine a thread.
 pub(crate) fn confine_thread(_: &Path, _: &[&str]) -> io::Result<()> {
     Ok(())
 }

@@ -56,7 +56,7 @@ impl LineMatch {
 }
 
 impl<'m> Collector<'m> {
-    /// Creates a collector that returns the first `max_matches` matches and counts all.
+    /// Creates a collector that returns the first `max_matches` matches and counts all matches.
     pub(super) fn new(matcher: &'m RegexMatcher, max_matches: usize) -> Self {
         Collector {
             matcher,

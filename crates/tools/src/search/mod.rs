@@ -66,10 +66,12 @@ const DESCRIPTION: &str = "Searches the text of the workspace's files; returns t
 /// 7:// run()
 /// ```
 ///
-/// There is one match for each matching line, ordered by path and line, which counts from 1. The first line counts all matches and files,
-/// including those not shown, and says if not all are shown. With `context_lines`, `11-text` is a line around a match, and `--` a gap
-/// between them; a line between two matches appears once. A long line is shortened around the match, with `…` for omitted text. Below the
-/// first line, a note lists paths that do not exist (if none does, the call fails) and files that could not be searched, counts omissions (names that are not Unicode, folders with too many entries,
+/// There is one match for each matching line, ordered by path and line, which counts from 1. The first line
+/// counts all matches and files, including those not shown, and says if not all are shown. With
+/// `context_lines`, `11-text` is a line around a match, and `--` a gap between them; a line between two
+/// matches appears once. A long line is shortened around the match, with `…` for omitted text. Below the
+/// first line, a note lists paths that do not exist (the call fails if none of the paths exists) and files
+/// that could not be searched, counts omissions (names that are not Unicode, folders with too many entries,
 /// and folders that are nested too deeply), or suggests what to try if nothing was found.
 ///
 /// Failures have the code `bad_parameters` (an invalid pattern or glob), `cancelled`, or one of [`FileError::code`] for `paths`.
@@ -280,8 +282,8 @@ fn bad_glob(glob: &str, source: globset::Error) -> SearchError {
     }
 }
 
-/// Searches the decoded text that `file_operations` also shows, so that matches can be used for edits. A file that is too big to be read as
-/// a whole is searched as a stream.
+/// Searches the same decoded text that `file_operations` shows, so that matches can be used for edits. A file
+/// that is too big to be read as a whole is searched as a stream.
 fn search_file(
     context: &ToolContext,
     workspace: &Workspace,

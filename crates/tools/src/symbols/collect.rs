@@ -191,7 +191,7 @@ fn receiver<'a>(node: Node<'_>, text: &'a str) -> Option<&'a str> {
     Some(name.split('[').next().unwrap_or(name))
 }
 
-/// Returns the line of the name: the definition itself may begin with an attribute.
+/// Returns the line of the name. The definition itself may begin earlier, with an attribute.
 fn node_line(node: Node<'_>, name: &str, text: &str) -> usize {
     let fields = ["name", "property", "left"];
     let at = fields

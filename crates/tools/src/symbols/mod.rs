@@ -110,8 +110,9 @@ pub fn list_symbols() -> TypedTool {
     .example(json!({"path": "src/parser.rs", "kinds": ["function", "method"]}))
 }
 
-/// The tool `find_definition`. Its output has the same form as the output of [`list_symbols`]. If the name is not defined, the call
-/// succeeds without symbols, and names up to five similar names that are defined. An empty name fails with the code `bad_parameters`.
+/// The tool `find_definition`. Its output has the same form as the output of [`list_symbols`]. If the name is
+/// not defined, the call succeeds without symbols, and its output suggests up to five similar defined names.
+/// An empty name fails with the code `bad_parameters`.
 pub fn find_definition() -> TypedTool {
     typed(
         "find_definition",
@@ -133,7 +134,7 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<String, Sy
     let name = parameters.name.trim().trim_end_matches("()");
     let qualified = name.rsplit_once("::").or_else(|| name.rsplit_once('.'));
     let (container, name) = qualified.map_or((None, name), |(container, name)| (Some(container), name));
-    // Of a container path such as `a::b`, only the last part must appear in the file itself.
+    // Only the last part of a container path such as `a::b` must appear in the file itself.
     let container = container.map(|path| path.rsplit([':', '.']).next().unwrap_or(path));
     if name.is_empty() {
         return Err(SymbolError::NoName);

@@ -26,7 +26,7 @@ pub(crate) enum DefinitionKind {
 }
 
 impl DefinitionKind {
-    /// The name in JSON and in outputs.
+    /// Returns the name used in JSON and in outputs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             DefinitionKind::Function => "function",

@@ -115,7 +115,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     Language::JavaScript.is_word(plain(name))
 }
 
-/// The keywords of all editions, reserved ones included.
+/// The keywords of all editions, including reserved keywords.
 const RUST: &[&str] = &[
     "_", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do",
     "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
@@ -130,7 +130,8 @@ const PYTHON: &[&str] = &[
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// The keywords in modules, which always use strict mode. TypeScript forbids no additional words as names of values.
+/// The keywords in modules, where strict mode always applies. TypeScript forbids no additional words as names
+/// of values.
 const JAVASCRIPT: &[&str] = &[
     "arguments",
     "await",

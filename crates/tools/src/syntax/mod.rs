@@ -1,6 +1,7 @@
 //! Syntax trees of source files: the supported languages, and the definitions in a tree.
 //!
-//! Names are not resolved to what they refer to. The extension of a file determines its language; the content is never used to guess it.
+//! Names are not resolved. The extension of a file determines its language; the content is never used to
+//! guess it.
 
 mod definition;
 mod language;

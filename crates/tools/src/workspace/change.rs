@@ -8,9 +8,10 @@
 //! The folder is opened from the root on without following links, and all operations use the opened folder. Therefore, if the folder is
 //! replaced by a link during an operation, the link has no effect.
 //!
-//! If a file has several names (hard links), only the changed path gets the new content; the other names keep the old content, whether they
-//! are inside or outside the workspace. A file with several names can be read like any other: the system does not tell where its other
-//! names are, and package managers hard-link whole trees.
+//! If a file has several names (hard links), only the changed path gets the new content; the other names keep
+//! the old content, whether they are inside or outside the workspace. A file with several names can be read
+//! like any other, because the system does not reveal its other names, and package managers hard-link whole
+//! trees.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
@@ -214,7 +215,7 @@ impl Workspace {
         })
     }
 
-    /// Records the content that is about to be replaced or deleted, and returns its version.
+    /// Records the content that is about to be replaced or deleted, and returns the file's version.
     pub(super) fn record(
         &self,
         plain: &str,
@@ -272,7 +273,7 @@ impl Workspace {
         let result = run();
         if result.is_err() {
             for folder in created.into_iter().rev() {
-                // Succeeds only for an empty folder, so no files of others are lost.
+                // Succeeds only for an empty folder, so no files of other processes are lost.
                 let _ = self.dir.remove_dir(folder);
             }
         }

@@ -87,7 +87,7 @@ fn rules(opened: &Dir, path: &Path, name: &str, remaining_lines: &mut usize) -> 
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     if bytes.len() as u64 == MAX_BYTES {
-        // Drop the last line, which may be incomplete: a part of a glob would match other paths.
+        // Drop the last line, because it may be incomplete, and a part of a glob would match other paths.
         bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0));
     }
     let text = String::from_utf8_lossy(&bytes);

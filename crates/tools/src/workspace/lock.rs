@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One lock for all workspaces and tools. It is held for a check and a rename only, never while content is written or a future is awaited.
+/// One lock for all workspaces and tools. It is held only for a check and a rename, never while content is
+/// written or a future is awaited.
 static REPLACING: Mutex<()> = Mutex::new(());
 
 /// Takes the lock; it is released when the guard is dropped.

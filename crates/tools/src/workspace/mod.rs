@@ -128,7 +128,7 @@ impl Workspace {
             path: path.to_owned(),
             limit: MAX_FILE_BYTES,
         };
-        // Check the size first: reading a huge sparse file would quickly fill the memory.
+        // Check the size first, because reading a huge sparse file would quickly fill the memory.
         let metadata = file.metadata().map_err(|error| self.file_error(path, error))?;
         if metadata.len() > MAX_FILE_BYTES {
             return Err(too_big());
@@ -146,7 +146,7 @@ impl Workspace {
     /// Reads up to `max_bytes` from the start of a regular file of any size; `None` if it does not exist.
     pub fn read_start(&self, path: &str, max_bytes: usize) -> Result<Option<Vec<u8>>, FileError> {
         match self.dir.metadata(self.relative(path)?) {
-            // Not an error of the jail, which would look for similar names.
+            // Handled here, because the jail's own error would include a search for similar names.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Ok(_) | Err(_) => {}
         }
@@ -170,7 +170,7 @@ impl Workspace {
             .dir
             .open_with(&relative, OpenOptions::new().read(true).nonblocking())
             .map_err(|error| self.file_error(path, error))?;
-        // Check again: the path may name another file by now.
+        // Check again, because the path may refer to another file by now.
         check_regular(
             path,
             &file.metadata().map_err(|error| self.file_error(path, error))?,
@@ -182,7 +182,7 @@ impl Workspace {
         self.resolve(path, link)?.plain(path)
     }
 
-    /// Converts a system error. A path that was not found gets suggestions.
+    /// Converts a system error. Adds suggestions if the path was not found.
     fn file_error(&self, path: &str, error: io::Error) -> FileError {
         match FileError::from_io(path, error) {
             FileError::NotFound { path, .. } => FileError::NotFound {

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{FileError, Workspace};
 
-/// Maximum length of a path, in bytes: the limit of Linux.
+/// Maximum length of a path, in bytes. Equal to Linux's limit.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// Maximum number of lookups of one path. A lookup is repeated if its target is replaced during the lookup.
@@ -167,8 +167,8 @@ impl Workspace {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Returns true for the name `file (deleted)`, which Linux reports for a file that was deleted or replaced between opening it and
-    /// asking for its name.
+    /// Returns true for the name `file (deleted)`, which Linux reports for a file that was deleted or
+    /// replaced between opening it and reading its name.
     fn was_just_deleted(&self, resolved: &ResolvedPath) -> bool {
         let name = resolved.name.as_deref().map(OsStr::as_encoded_bytes);
         name.is_some_and(|name| name.ends_with(b" (deleted)"))
@@ -182,7 +182,7 @@ impl Workspace {
     }
 }
 
-/// Returns true for a name in [`PROTECTED`], in any case: some file systems ignore case.
+/// Returns true for a name in [`PROTECTED`]. Ignores case, as some file systems do.
 pub(crate) fn is_protected(name: &OsStr) -> bool {
     PROTECTED
         .iter()

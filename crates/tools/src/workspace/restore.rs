@@ -1,4 +1,4 @@
-//! Restoring paths to their previous state: for undoing a run, and for the `undo` operation of agents.
+//! Restores paths to their previous state, to undo a run and for the `undo` operation of agents.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,7 +19,8 @@ pub enum PreviousState<'a> {
     Nothing,
     /// A folder.
     Folder,
-    /// A file with this content or a link with this target. The number is its kind and permissions (`st_mode`).
+    /// A file with this content or a link with this target. The number contains its kind and permissions
+    /// (`st_mode`).
     File(&'a [u8], u32),
 }
 
@@ -178,7 +179,7 @@ impl Workspace {
         })
     }
 
-    /// If `expected` is [`PathState::Nothing`], removes a tree of empty folders at the path.
+    /// Removes a tree of empty folders at the path if `expected` is [`PathState::Nothing`].
     fn clear(&self, path: &str, relative: &Path, expected: &PathState) -> Result<(), FileError> {
         let is_folder = |metadata: Metadata| metadata.is_dir();
         if *expected == PathState::Nothing

@@ -76,7 +76,7 @@ pub(super) fn is_symlink_loop(_: &io::Error) -> bool {
 }
 
 pub(super) trait NonBlocking {
-    /// Makes opening return at once, even for a pipe that nobody has opened at the other end.
+    /// Makes opening return at once, even for a pipe whose other end is not open.
     fn nonblocking(&mut self) -> &mut Self;
 
     /// Like `nonblocking`, and makes opening a link fail if the system supports that.
@@ -134,7 +134,8 @@ fn mode(metadata: &Metadata) -> u32 {
     }
 }
 
-/// Gives a file the owner, the group and the permissions of another one, except set-user-ID and set-group-ID, because its content is new.
+/// Gives a file the owner, the group and the permissions of another file, except set-user-ID and
+/// set-group-ID, because its content is new.
 #[cfg(unix)]
 pub(super) fn copy_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
     use cap_std::fs::{MetadataExt, Permissions, PermissionsExt};

@@ -27,9 +27,9 @@ const MAX_DEPTH: usize = 200;
 /// The treatment of files and folders whose names start with a dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hidden {
-    /// Leave such entries out.
+    /// Leave these entries out.
     Skip,
-    /// Walk such entries like others.
+    /// Treat these entries like all others.
     Include,
 }
 
@@ -115,7 +115,7 @@ impl Workspace {
 /// The iterator of [`Workspace::entries`].
 #[derive(Debug)]
 pub struct Walk {
-    /// The workspace's folder. `None` if it could not be opened again; the walk is empty then.
+    /// The workspace's folder. `None` if it could not be opened again; in this case, the walk is empty.
     root: Option<Dir>,
     hidden: Hidden,
     depth: Depth,
@@ -155,7 +155,8 @@ impl Iterator for Walk {
                 continue;
             };
             let Some((name, kind)) = folder.names.next() else {
-                // The folders above a start have no names to visit, so the walk leaves them right after the start.
+                // The folders above a start have no names to visit, so the walk leaves them as soon as it has
+                // visited the start.
                 self.folders.pop();
                 continue;
             };
@@ -234,7 +235,7 @@ impl Walk {
             };
         }
         if ignored {
-            // The caller requested an ignored path: drop the ignore rules above it, so that its content is listed.
+            // The caller requested an ignored path, so drop the ignore rules above it to list its content.
             ancestors.clear();
         }
         self.folders = ancestors;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum growth of the process while a statement runs, in KiB.
 const MAX_GROWTH: u64 = 512 * 1024;
 
-/// Limits the growth of the whole process, because the memory of a single thread is unknown. The growth of other threads counts, too, so a
-/// statement may be ended too early, but never too late.
+/// Limits the growth of the whole process, because the memory of a single thread is unknown. The growth of
+/// other threads also counts, so a statement may be ended too early, but never too late.
 #[derive(Clone)]
 pub(super) struct MemoryLimit {
     #[cfg(target_os = "linux")]

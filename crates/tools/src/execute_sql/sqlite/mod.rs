@@ -47,7 +47,7 @@ const MAX_PATTERN: i32 = 1000;
 /// Maximum number of columns of a table, an index or a result. It limits the number of values in memory.
 const MAX_COLUMNS: i32 = 500;
 
-/// Files that SQLite reads outside the database's folder: random bytes, and the time zone.
+/// Files outside the database's folder that SQLite reads: random bytes, and the time zone.
 const READABLE: [&str; 3] = ["/dev/urandom", "/etc/localtime", "/usr/share/zoneinfo"];
 
 /// Runs a statement on a new thread. Dropping the future ends the statement; the thread releases the permit when it ends.
@@ -163,8 +163,8 @@ fn open(
     stop: &Arc<AtomicBool>,
     memory: MemoryLimit,
 ) -> Result<Connection, SqlError> {
-    // Read-only statements open the file for writing, too: otherwise SQLite could neither read the write-ahead log of other writers nor
-    // recover after a crash.
+    // Even read-only statements open the file for writing, because otherwise SQLite could neither read the
+    // write-ahead log of other writers nor recover after a crash.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_EXRESCODE
@@ -186,8 +186,9 @@ fn open(
         database.set_limit(Limit::SQLITE_LIMIT_COLUMN, MAX_COLUMNS)?;
         database.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
         database.busy_timeout(statement.timeout.min(BUSY_TIMEOUT))?;
-        // Sorting uses memory, because the thread can write only to the database's folder. The progress handler limits this memory:
-        // SQLite's own limits would also apply to the other SQLite databases of this process, such as the run journal.
+        // Sorting uses memory, because the thread can write only to the database's folder. The progress
+        // handler limits this memory, because SQLite's own limits would also apply to the other SQLite
+        // databases of this process, such as the run journal.
         database.pragma_update(None, "temp_store", "memory")?;
         database.pragma_update(None, "query_only", statement.read_only.is_some())?;
         database.progress_handler(
@@ -265,7 +266,8 @@ fn execute(
 fn collect(prepared: &mut rusqlite::Statement<'_>, rows: &mut Rows) -> SqliteResult<Result<(), SqlError>> {
     let width = prepared.column_count();
     let mut cursor = prepared.raw_query();
-    // Stopping early is safe: a statement that changes rows has changed all of them before it returns the first.
+    // Stopping early is safe, because a statement that changes rows has changed all of them before it returns
+    // the first.
     while let Some(row) = cursor.next()? {
         let values: Vec<ValueRef<'_>> = (0..width)
             .map(|at| row.get_ref(at))
@@ -320,7 +322,7 @@ fn encode_cell(cells: &mut CellEncoder, value: ValueRef<'_>) -> Value {
     }
 }
 
-/// Lists the tables. Empty for a statement that does not write, because it changes no table.
+/// Lists the tables. Empty for a statement that does not write, because such a statement changes no table.
 fn tables(database: &Connection, writes: bool) -> SqliteResult<Tables> {
     if !writes {
         return Ok(Tables::new());

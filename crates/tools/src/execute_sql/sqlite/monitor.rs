@@ -54,7 +54,7 @@ pub(super) enum StatementOrigin {
     Model,
 }
 
-/// Authorizer and update hook of one connection.
+/// The authorizer and the update hook of one connection.
 #[derive(Clone)]
 pub(super) struct StatementMonitor(Arc<Mutex<MonitorState>>);
 
@@ -179,7 +179,7 @@ impl MonitorState {
             }
             AuthAction::Reindex { .. } | AuthAction::Analyze { .. } => "write to the database",
             AuthAction::Unknown { .. } => return forbidden("this kind of statement".to_owned()),
-            // Creating, dropping and altering, and actions that later versions of SQLite add.
+            // Create, drop and alter actions, and actions that later versions of SQLite may add.
             _ => "change the schema",
         };
         self.read_only.map(|reason| Refusal::ReadOnly(reason, writes))
@@ -195,7 +195,7 @@ impl MonitorState {
         let name = name.to_ascii_lowercase();
         let only_reads = READING_PRAGMAS.contains(&name.as_str())
             || value.is_none() && READING_PRAGMAS_WITHOUT_VALUE.contains(&name.as_str());
-        // Numbers that users may set to any value, because SQLite does not interpret them.
+        // Users may set these numbers to any value, because SQLite does not interpret them.
         let is_user_number = ["application_id", "user_version"].contains(&name.as_str());
         match (only_reads, is_user_number, self.read_only) {
             (true, ..) | (false, true, None) => None,
