@@ -105,8 +105,9 @@ impl Dirigent {
         Ok(stored.into_iter().map(allow).collect())
     }
 
-    /// Sends a run that has just started the rules that were saved after `known`, its own rules, were read: whoever saved them may not have
-    /// found the run yet. The run has started, so a failure is only logged: the user is asked again.
+    /// Sends a newly started run the rules that were saved after `known`, its starting rules, were read: whoever saved them may not have
+    /// found the run yet. If this fails, the error is only logged, because the run has already started; it then asks the user about these
+    /// calls.
     pub(crate) async fn send_later_rules(
         &self,
         run: &RunHandle,
@@ -129,8 +130,8 @@ impl Dirigent {
 }
 
 impl ApprovalRules {
-    /// Allows calls from now on, in the active runs too in which the rule holds. The same rule is not added twice. `run` is the run whose user allows
-    /// them.
+    /// Allows matching calls from now on, including in active runs within the rule's scope. An identical rule is not added twice. `run`
+    /// is the run in which the user allows the calls.
     ///
     /// # Errors
     /// [`ApprovalRuleError::NoConversation`], [`ApprovalRuleError::Pattern`]; an unknown run; an error of the journal.
@@ -238,7 +239,7 @@ fn save(
     }
 }
 
-/// Returns the active runs in which rules of this scope hold. Blocks.
+/// Returns the active runs within the scope. Blocks.
 fn active_runs(journal: &Journal, scope: &RuleScope) -> Result<Vec<RunId>, StoreError> {
     let active = RunFilter::new().state(RunState::Running).limit(usize::MAX);
     let mut runs = Vec::new();

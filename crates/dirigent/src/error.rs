@@ -86,7 +86,7 @@ pub enum DirigentError {
         /// The other runs.
         runs: Vec<RunId>,
     },
-    /// The last turn of the conversation has not ended, so no other turn can begin.
+    /// The last turn of the conversation has not ended, so no new turn can begin.
     #[error(
         "the message was not sent as a turn, because the last turn, run {}, has not ended: answer it, resume it or cancel it first", run.short()
     )]
@@ -94,7 +94,7 @@ pub enum DirigentError {
         /// The run of the last turn.
         run: RunId,
     },
-    /// The conversation has used up its own limit of tokens or cost.
+    /// The conversation has used up its own token or cost limit.
     #[error("the conversation has used its limit of {limit}: raise the limit, or begin another conversation")]
     ConversationBudget {
         /// The limit.
@@ -105,7 +105,7 @@ pub enum DirigentError {
     ConversationSettings {
         /// The conversation.
         conversation: ConversationId,
-        /// The error in its JSON.
+        /// The error in the JSON of the settings.
         source: serde_json::Error,
     },
     /// The git repository of a workspace cannot have a worktree, or the changes of a worktree cannot be applied.

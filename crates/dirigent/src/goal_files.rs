@@ -1,4 +1,4 @@
-//! The files that a goal mentions as `@path`, and includes on request.
+//! The files that a goal mentions as `@path`, and that [`Goal::include_files`] includes.
 //!
 //! An `@` has many other meanings (`me@example.com`, `@types/node`, `@property`), so only a word that names a text file of the workspace is
 //! a mention. Every other word stays as it is. If it nevertheless looks like a path, a note says why it is not included.
@@ -188,7 +188,7 @@ fn read(workspace: &Workspace, path: &str) -> Result<GoalFile, FileError> {
     })
 }
 
-/// Shortens the file to its first lines that fit; `None` if none fits.
+/// Shortens the file to the first lines that fit; `None` if not even the first line fits.
 fn shorten(file: GoalFile, room: usize) -> Option<GoalFile> {
     if file.content.len() <= room {
         return Some(file);

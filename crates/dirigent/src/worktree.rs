@@ -1,8 +1,8 @@
 //! Git worktrees of runs: created when a run starts, merged into the user's folder, and removed.
 //!
 //! A worktree is a folder in `<journal>-worktrees`, named after the run for which it was made. The run's first journal entry contains the
-//! worktree's path and the commit that was checked out. A worktree in which no run of the journal works, because its process was killed
-//! before the run began or because the run was deleted, is removed when another worktree is made, or when the journal is pruned.
+//! worktree's path and the commit that was checked out. If no run of the journal works in a worktree, because its process was killed
+//! before the run began or because the run was deleted, the worktree is removed when another one is created or the journal is pruned.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -22,10 +22,10 @@ use crate::blocking::blocking;
 use crate::start_queue::StartQueue;
 use crate::{Dirigent, DirigentError};
 
-/// A created worktree whose run has not begun.
+/// A newly created worktree whose run has not begun.
 pub(crate) struct MadeWorktree {
     pub(crate) worktree: Worktree,
-    /// The folder in which the run is to work.
+    /// The folder in which the run will work.
     pub(crate) workspace: String,
     /// Keeps other processes from removing the worktree as unused before a run works in it.
     _lock: File,
@@ -59,14 +59,14 @@ impl MadeWorktree {
     }
 }
 
-/// Removes the worktree of a run that did not start. Best effort: if this fails, the next `remove_unused_worktrees` removes the rest.
+/// Removes the worktree of a run that did not start. If this fails, the next call of `remove_unused_worktrees` removes the rest.
 async fn discard(folder: PathBuf) {
     let _ = blocking(move || Repository::remove_worktree(&folder)).await;
 }
 
 impl Dirigent {
-    /// Creates a worktree for a new run, at the commit that is checked out in the repository of `origin`. If starts are cancelled,
-    /// nothing of the worktree remains.
+    /// Creates a worktree for a new run, at the commit that is checked out in the repository of `origin`. If starts are cancelled, the
+    /// worktree is removed again.
     pub(crate) async fn make_worktree(
         &self,
         run: RunId,
@@ -319,7 +319,8 @@ impl RunWorktree {
     }
 }
 
-/// Returns the folder that the user named as the workspace of a run: for a run in a worktree, the folder for which the worktree was made. Blocks.
+/// Returns the folder that the user named as a run's workspace. For a run in a worktree, this is the folder for which the worktree was
+/// created. Blocks.
 pub(crate) fn users_folder(journal: &Journal, record: &RunRecord) -> Result<String, StoreError> {
     if Path::new(&record.workspace).starts_with(worktrees_folder(journal)) {
         let first = journal.entries(record.run, 0, 1)?.into_iter().next();
@@ -356,7 +357,7 @@ fn changed_within(journal: &Journal, folder: &Path) -> Result<Vec<String>, Dirig
         let view = match read_run(journal, record.run) {
             Ok((view, _)) => view,
             Err(RuntimeError::NeverBegan { .. }) => continue,
-            // A damaged fork does not keep the changes in the worktree.
+            // A damaged fork must not prevent the worktree's changes from being applied.
             Err(error) => {
                 tracing::warn!(run = %record.run, %error, "cannot read the run, so git-ignored files that it changed in the worktree cannot be determined");
                 continue;

@@ -104,8 +104,8 @@ impl RunSpecFactory {
         }
     }
 
-    /// Returns a factory that adds the goal's own model, tools and sub-agents to those of all runs, and restricts them as its workflow does; `None`
-    /// if the goal has none of these.
+    /// Returns a factory that adds the goal's own model, tools and sub-agents to those of all runs, and applies its workflow's
+    /// restrictions. `None` if the goal has none of these.
     ///
     /// # Errors
     /// A sub-agent of the goal that is invalid.
@@ -119,7 +119,7 @@ impl RunSpecFactory {
         Ok(restricted.or(with_own))
     }
 
-    /// Returns a factory for runs that may use these services as well; `None` if all runs may.
+    /// Returns a factory for runs that may also use these services. `None` if every run may use them anyway.
     ///
     /// # Errors
     /// A model that is not configured.
@@ -201,7 +201,7 @@ impl RunSpecFactory {
         self.setup(&self.registry, &agent_limits, &self.limits, Mode::Auto, &stored)
     }
 
-    /// Returns the setup of a run in a workspace, or without a project's agents. Reads the disk.
+    /// Returns the setup of a run. Includes the agents of the project in `workspace`, if one is given. Reads the disk.
     pub(crate) fn setup_for(
         &self,
         workspace: Option<&Path>,
@@ -409,7 +409,8 @@ impl RunSpecFactory {
         })
     }
 
-    /// Returns the lead of a run with these tools. If all work is for one agent, the lead has no tools to act with itself.
+    /// Returns the lead of a run with these tools. If one sub-agent does all the work, a lead that may act gets no tools except
+    /// delegation.
     fn lead(&self, tools: &[ToolSpec], mode: Mode, calls_services: bool) -> AgentDefinition {
         let lead = lead(tools, mode);
         match (&self.only_agent, mode) {

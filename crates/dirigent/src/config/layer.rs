@@ -94,11 +94,10 @@ fn collect_places(
 
 /// Merges a later file's table, `above`, into an earlier one, `below`.
 ///
-/// If the later table sets a model's `provider`, a connection's `database`, or the `command` or `url` of a service, it replaces the earlier
-/// table as a whole. If it sets a
-/// model's `base_url`, the earlier API key is dropped, so that it is never sent to an address for which it was not set. If it sets a
-/// connection's address, the earlier address is dropped. Rules of `[approvals]` accumulate, so that no denial is lost. Any other list
-/// replaces the earlier list, so that a later file can narrow what an earlier file allows.
+/// If the later table sets a model's `provider`, a connection's `database`, or the `command` or `url` of a service, it replaces the
+/// earlier table as a whole. If it sets a model's `base_url`, the earlier API key is dropped, so that it is never sent to an address for
+/// which it was not set. If it sets a connection's address, the earlier address is dropped. Rules of `[approvals]` accumulate, so that no
+/// denial is lost. Any other list replaces the earlier list, so that a later file can narrow what an earlier file allows.
 fn merge(table: &Key, below: &mut Dict, above: Dict) {
     if let ["model"] | ["models" | "connections", _] = table.parts()[..] {
         let names = |name: &str| above.contains_key(name);

@@ -58,7 +58,7 @@ impl Config {
     }
 }
 
-/// Returns how a service is reached: by a command or by a URL, with no setting of the other.
+/// Returns how a service is reached: by a command or by a URL. Settings that belong to the other kind are an error.
 fn endpoint(table: &ServiceTable, origins: &TableOrigins<'_>) -> Result<Endpoint, ConfigError> {
     let other_settings = |names: &[&'static str], of: &str, set: &str| {
         let other = names

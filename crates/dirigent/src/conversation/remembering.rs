@@ -1,4 +1,4 @@
-//! Answers of the memory to messages of a conversation: keeps, recalls and deletes facts, without a model (INTENT-1).
+//! The memory's answers to messages of a conversation: saves, recalls and deletes facts, without a model (INTENT-1).
 
 use std::path::PathBuf;
 
@@ -16,30 +16,30 @@ pub(super) struct TurnMemory {
     pub(super) memory: Memory,
     /// The folder of the conversation.
     pub(super) workspace: PathBuf,
-    /// The message of the user, in whose language the answer is.
+    /// The user's message. The answer is in the same language.
     pub(super) message: String,
     pub(super) undo: UndoHint,
 }
 
-/// The words that delete a fact that was just kept.
+/// How the user can delete a fact that was just saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UndoHint {
-    /// The next message may be "forget that".
+    /// "forget that", as the next message.
     ForgetThat,
-    /// The message must say which fact.
+    /// A message that says which fact to forget.
     ForgetAbout,
 }
 
 /// An answer of the memory.
 pub(super) struct Answered {
     pub(super) answer: ReadyAnswer,
-    /// Whether the message must not be kept, because it looks like a secret: later turns would send it to models.
+    /// True if the message must not be stored, because it looks like a secret: later turns would send it to models.
     pub(super) hides_message: bool,
     is_chinese: bool,
 }
 
 impl Answered {
-    /// The text that takes the place of a message that must not be kept.
+    /// Returns the placeholder for a message that must not be stored.
     pub(super) fn shown_message(&self) -> &'static str {
         if self.is_chinese {
             "（要求记住的内容可能含有机密，未保存）"
@@ -50,7 +50,7 @@ impl Answered {
 }
 
 impl TurnMemory {
-    /// Carries out the request, and returns the answer. `last_kept` is the fact that the conversation kept last.
+    /// Executes the request and returns the answer. `last_kept` is the fact that the conversation saved most recently.
     pub(super) async fn answer(
         &self,
         wanted: &MemoryIntent,
@@ -170,8 +170,8 @@ impl TurnMemory {
         })
     }
 
-    /// Deletes the only fact that has all words of the query. If several facts have them, deletes none, because it is not clear which one
-    /// is meant.
+    /// Deletes the fact that contains all words of the query. If several facts do, deletes none, because it is not clear which one is
+    /// meant.
     async fn forget(&self, query: &str) -> Result<String, DirigentError> {
         let found = self.memory.search_all_words(self.visible(), query).await?;
         match found.as_slice() {
@@ -187,7 +187,7 @@ impl TurnMemory {
         }
     }
 
-    /// Says why no fact was deleted, with the facts that have some words of the query.
+    /// Explains why no fact was deleted, and lists the facts that contain some words of the query.
     async fn nothing_to_forget(&self, query: &str) -> Result<String, DirigentError> {
         let similar = self.memory.search(self.visible(), query).await?;
         if similar.is_empty() {
@@ -258,7 +258,7 @@ impl TurnMemory {
         }
     }
 
-    /// The text in the language of the message.
+    /// Returns the text in the message's language.
     fn say(&self, english: impl FnOnce() -> String, chinese: impl FnOnce() -> String) -> String {
         if self.is_chinese() { chinese() } else { english() }
     }

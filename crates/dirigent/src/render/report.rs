@@ -101,7 +101,7 @@ fn question(text: &mut String, label: &str, asked: &Question) {
     }
 }
 
-/// The call, its exit code, and below it the line of its output.
+/// Returns the call and its exit code, and below them the relevant line of its output.
 fn confirmation(confirmation: &Confirmation) -> String {
     let mut text = single_line(&confirmation.command, MAX_COMMAND);
     let code = confirmation.exit_code.map(|code| format!("exit code {code}"));
@@ -149,7 +149,7 @@ fn headline(report: &Report) -> String {
     )
 }
 
-/// Lists what file tools changed and, apart from it, what changed while commands ran, and the changes of databases (PAOR-10).
+/// Lists the changes by file tools and, separately, the changes made while commands were running, and the changes of databases (PAOR-10).
 fn changed_files(text: &mut String, report: &Report, detail: Detail) {
     let files = count(report.changed.len(), "file");
     file_list(text, &format!("Changed {files}"), &report.changed, detail);

@@ -17,7 +17,7 @@ pub struct Arguments {
 /// A problem with the words after a workflow's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentProblem {
-    /// A value that its parameter cannot have.
+    /// A value that is not valid for its parameter.
     Invalid {
         /// The parameter's name.
         parameter: String,
@@ -38,9 +38,9 @@ pub enum ArgumentProblem {
         /// The parameter's name.
         parameter: String,
     },
-    /// More words than parameters.
+    /// There are more words than parameters.
     TooMany {
-        /// The words without a parameter.
+        /// The words that are left over.
         words: Vec<String>,
     },
     /// A quote that is never closed.
@@ -122,7 +122,7 @@ impl Arguments {
         }
     }
 
-    /// Takes words that a shell has split.
+    /// Creates the arguments from words that a shell has already split.
     pub(super) fn from_shell_words(
         parameters: &[Parameter],
         words: &[String],

@@ -29,7 +29,7 @@ pub struct Workflows {
     pub refused: Vec<RefusedWorkflow>,
     /// The project's files whose current content the user has not trusted.
     pub untrusted: Vec<UntrustedWorkflow>,
-    /// What could not be read, for users.
+    /// Notes for users about files that could not be read.
     pub notes: Vec<String>,
 }
 
