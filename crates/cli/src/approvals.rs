@@ -64,7 +64,7 @@ async fn remove(
     Ok(Exit::Success)
 }
 
-/// The number, the calls, and where and since when they are allowed, on one line.
+/// Formats a rule on one line: its number, its calls, its scope and its time.
 pub(crate) fn line(rule: &ApprovalRule) -> String {
     let within = match &rule.scope {
         RuleScope::Run(run) => format!("in run {}", run.short()),

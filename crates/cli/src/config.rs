@@ -189,7 +189,7 @@ struct CheckReport {
     agents: Agents,
     notes: Vec<String>,
     rules: Vec<ApprovalRule>,
-    /// What keeps runs from starting, apart from models and databases.
+    /// The problems that prevent runs from starting, except those of models and databases.
     problems: Vec<String>,
 }
 
@@ -291,7 +291,7 @@ impl CheckReport {
         Ok(text)
     }
 
-    /// Appends the access of commands and the database connections.
+    /// Appends the access of commands, and the database connections.
     fn write_tools(&self, text: &mut String) {
         let sandbox = self.config.sandbox();
         let network = if sandbox.network { "with" } else { "without" };

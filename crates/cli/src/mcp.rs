@@ -18,7 +18,7 @@ use crate::open::build;
 use crate::output::{Output, sanitize};
 use crate::time::local;
 
-/// The longest file that is imported, in bytes.
+/// Maximum size of a file to import, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 pub(crate) async fn mcp(
@@ -47,7 +47,7 @@ pub(crate) async fn mcp(
     done
 }
 
-/// Says before a run that the project's services are not used, if the user has not trusted them.
+/// Warns, before a run, that the project's services are not used because the user has not trusted them.
 pub(crate) async fn warn_untrusted(
     dirigent: &Dirigent,
     workspace: &Path,
@@ -88,7 +88,7 @@ async fn update(dirigent: &Dirigent, command: UpdateServiceCommand, output: &Out
     Ok(report_start("Updated", &updated, output))
 }
 
-/// Returns the settings with those that the options give.
+/// Returns the settings, changed by the options that are set.
 fn changed(settings: ServiceSettings, options: ServiceOptions) -> anyhow::Result<ServiceSettings> {
     let mut settings = settings;
     if let Some((command, args)) = options.command.split_first() {
@@ -122,7 +122,7 @@ fn changed(settings: ServiceSettings, options: ServiceOptions) -> anyhow::Result
     Ok(settings)
 }
 
-/// Prints what has become of a service that was started once.
+/// Reports the result of starting a service once.
 fn report_start(done: &str, service: &RegisteredService, output: &Output) -> Exit {
     output.print(&format!("{done} {}", line(service)));
     output.print(&tools_text(service));

@@ -1,7 +1,7 @@
 //! Calls, questions and decisions as text for the person who decides.
 //!
-//! Text that the user needs for a decision goes through [`escape_invisible`], so that text from a model cannot control the terminal, hide a
-//! part of itself or imitate a line of the dialog.
+//! Text that the user needs for a decision is escaped by [`escape_invisible`], so that a model's text cannot control the terminal, hide
+//! parts of itself or imitate a line of the dialog.
 
 use console::style;
 use dirigent::approval_rules::CallPattern;
@@ -86,7 +86,7 @@ fn call_lines(call: &PlannedCall) -> Vec<String> {
         .collect()
 }
 
-/// Text after a prefix, with each further line marked as its continuation.
+/// Formats text after a prefix, with each further line marked as a continuation.
 fn block(prefix: &str, text: &str) -> Vec<String> {
     let mut lines = text.trim_end().split('\n').map(escape_invisible);
     let first = lines.next().unwrap_or_default();
@@ -166,7 +166,7 @@ pub(crate) fn request_lines(run: RunId, requests: &PendingRequests) -> Vec<Strin
     lines
 }
 
-/// The calls that the user may always allow instead of only the one that waits.
+/// Returns the lines that suggest patterns of calls to allow from now on, instead of only the pending call.
 fn suggestion_lines(suggestions: &[CallPattern]) -> Vec<String> {
     let one_of = (!suggestions.is_empty()).then(|| "  with CALLS one of:".to_owned());
     let quoted = suggestions

@@ -95,7 +95,7 @@ fn ask(others_text: &str, others: &[RunRecord], offer: Offer, output: &Output) -
     }
 }
 
-/// The end of the other runs, as in "until it ends".
+/// Returns the words to use after "until" about the other runs.
 fn end_text(others: &[RunRecord]) -> &'static str {
     match others {
         [_] => "it ends",

@@ -119,7 +119,7 @@ impl<'a> Chat<'a> {
         }
         let conversation = dirigent.conversation(conversation.id()).await?;
         mcp::warn_untrusted(&dirigent, &info.workspace, output).await?;
-        // Without a greeting, nothing else would say that a conversation works in another folder than the current one.
+        // Without the greeting, nothing else would show that the conversation's folder is not the current one.
         let is_elsewhere = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
             .is_ok_and(|folder| folder != info.workspace);
@@ -183,7 +183,7 @@ impl<'a> Chat<'a> {
             if line.trim().is_empty() {
                 continue;
             }
-            // An error of one line does not end a chat at the terminal.
+            // At a terminal, an error in one line does not end the chat.
             exit = match self.handle(&line, &mut input, signals).await {
                 Ok(Some(exit)) => exit,
                 Ok(None) => return Ok(exit),
@@ -225,7 +225,7 @@ impl<'a> Chat<'a> {
         Ok(())
     }
 
-    /// Continues the last turn if its process died or if it waits for the user.
+    /// Continues the last turn if its process died or it is waiting for the user.
     async fn finish_last_turn(&mut self, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
         if self.user == UserPresence::Absent {
             return Ok(Exit::Success);
@@ -319,7 +319,7 @@ impl<'a> Chat<'a> {
         Ok(Some(Exit::Success))
     }
 
-    /// Sends a message, and shows its turn until it ends. `input` reads what a workflow asks for.
+    /// Sends a message, and shows its turn until it ends. Missing parameters of a workflow are read from `input`.
     async fn send(
         &mut self,
         message: &str,
@@ -429,7 +429,7 @@ impl<'a> Chat<'a> {
         Ok(Exit::from_end_reason(ended.report.end.as_ref()))
     }
 
-    /// Prints the part of the answer that was not printed while it arrived, or why there is no answer.
+    /// Prints the part of the answer that was not yet printed while streaming, or why there is no answer.
     fn print_answer(&self, ended: &EndedRun, run: &RunHandle) {
         let report = &ended.report;
         let answer = ended.answer.as_ref();

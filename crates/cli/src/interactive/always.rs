@@ -1,4 +1,4 @@
-//! The dialog that allows a call, and calls like it from now on.
+//! The dialog for allowing a call and similar calls from now on.
 
 use dirigent::approval_rules::{CallPattern, Within};
 
@@ -44,7 +44,7 @@ impl AlwaysDialog {
         lines
     }
 
-    /// The words for the scope of a rule.
+    /// Returns the words for the possible scopes.
     fn words(&self) -> Vec<&'static str> {
         let conversation = self.in_chat.then_some("conversation");
         ["run"]
@@ -62,7 +62,7 @@ impl AlwaysDialog {
         }
     }
 
-    /// Handles a line. Nothing but a plain yes saves a rule.
+    /// Handles a line. A rule is saved only after an explicit "yes".
     pub(crate) fn answer(&mut self, line: &str) -> AlwaysResult {
         let line = line.trim();
         if let Some((calls, within)) = self.chosen.take() {

@@ -242,7 +242,7 @@ fn host_11_calls_are_shown_one_after_the_other_and_later_is_not_a_decision() {
     controller.open();
     let actions = types(&mut controller, "a\n");
     assert_eq!(actions, [decision("a4.2", ApprovalAnswer::Approve)]);
-    // The run's view does not show the decision at once.
+    // The run's view shows the decision only later.
     assert_eq!(
         controller.on_result(message(&actions[0]), None, TERMINAL_SIZE),
         []
@@ -446,7 +446,7 @@ fn approve_1_no_dialog_opens_for_calls_that_a_saved_rule_approves() {
 
     requests.calls.push(call("a4.2", json!({"command": ["rm"]})));
     assert_eq!(controller.update(requests.clone(), TERMINAL_SIZE), []);
-    // The second call that waits is allowed as well, the third is not.
+    // The second waiting call is allowed as well; the third is not.
     let asked = controller.rule_saved(&rule, TERMINAL_SIZE);
     assert!(
         matches!(&asked[..], [Action::Open(lines)] if lines[0].contains("a4.2")),
