@@ -32,7 +32,7 @@ const TYPICAL_REPLY_TOKENS: u64 = 1_000;
 pub struct ModelLimits {
     /// Largest number of parallel requests; `None` for no limit.
     pub concurrent: Option<NonZeroU32>,
-    /// Largest number of tokens, sent and received, in any minute; `None` for no limit. A larger request is sent alone, after a minute
+    /// Maximum number of input and output tokens in any minute; `None` for no limit. A larger request is sent alone, after a minute
     /// without others.
     pub tokens_per_minute: Option<NonZeroU64>,
     /// Pause of all requests after the model was unavailable and its provider sent no retry delay.
@@ -195,7 +195,7 @@ impl Limiter {
             match self.try_admit(expected)? {
                 Admission::Granted { probe } => break probe,
                 Admission::WaitUntil(latest) => {
-                    // After a change or the timeout, the loop tries again.
+                    // After a change or a timeout, the loop tries again.
                     let _ = tokio::time::timeout_at(latest, self.changed.notified()).await;
                 }
             }

@@ -12,11 +12,11 @@ const HIDDEN_TOKENS: u64 = 32_768;
 /// A provider's token counts for one reply; `None` for a count that is missing or not a whole number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TokenCounts {
-    /// Tokens sent.
+    /// Input tokens.
     pub(crate) input: Option<u64>,
-    /// Tokens sent that were read from the provider's cache.
+    /// Input tokens that were read from the provider's cache.
     pub(crate) cached: Option<u64>,
-    /// Tokens received.
+    /// Output tokens.
     pub(crate) output: Option<u64>,
 }
 

@@ -89,7 +89,7 @@ impl HostedOptions {
         }
     }
 
-    /// Sets the API key. Surrounding white space is removed, and an empty key counts as no key.
+    /// Sets the API key. Surrounding whitespace is removed, and an empty key counts as no key.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
         self
@@ -118,7 +118,7 @@ pub(super) fn base_url(text: &str) -> Result<Url, ModelSetupError> {
     Ok(url)
 }
 
-/// Returns the key without surrounding white space; `None` if it is empty.
+/// Returns the key without surrounding whitespace; `None` if it is empty.
 pub(super) fn api_key(key: Option<&SecretString>) -> Result<Option<SecretString>, ModelSetupError> {
     let Some(key) = key
         .map(|key| key.expose_secret().trim())

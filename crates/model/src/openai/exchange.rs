@@ -20,7 +20,7 @@ use super::wire::ResolvedRequest;
 use crate::http::error_chain;
 use crate::time::deadline_after;
 
-/// Time to wait for each event after the finish reason: the usage comes last.
+/// Time to wait for each event after the finish reason. The usage comes last.
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why reading a stream ended.

@@ -45,7 +45,7 @@ impl OpenAiOptions {
         }
     }
 
-    /// Sets the API key. Surrounding white space is removed, and an empty key counts as no key.
+    /// Sets the API key. Surrounding whitespace is removed, and an empty key counts as no key.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
         self
@@ -97,7 +97,7 @@ pub(super) fn check_extra(extra: &Map<String, Value>) -> Result<(), ModelSetupEr
     }
 }
 
-/// Returns the key without surrounding white space and the header that carries it; `None` for an empty key.
+/// Returns the key without surrounding whitespace and the header that carries it; `None` for an empty key.
 pub(super) fn authorization(
     key: Option<&SecretString>,
 ) -> Result<Option<(SecretString, HeaderValue)>, ModelSetupError> {
