@@ -107,9 +107,9 @@ pub enum McpError {
 
 fn hint(known: &[String]) -> String {
     if known.is_empty() {
-        "none is configured".to_owned()
+        "no service is configured".to_owned()
     } else {
-        format!("configured are {}", known.join(", "))
+        format!("the configured services are {}", known.join(", "))
     }
 }
 

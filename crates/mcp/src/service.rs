@@ -159,7 +159,7 @@ impl Service {
         let changes = before.changes(&tools);
         if !changes.changed.is_empty() {
             let tools = changes.changed.join(", ");
-            tracing::warn!(%service, tools, "tools of a service have other descriptions or parameters than before: check what they do now");
+            tracing::warn!(%service, tools, "the descriptions or parameters of a service's tools have changed: check what the tools do now");
         }
         let is_first = *before == ToolList::default();
         if !is_first && !changes.is_empty() {
