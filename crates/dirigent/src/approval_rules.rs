@@ -148,7 +148,7 @@ impl ApprovalRules {
         let others = active.into_iter().filter(|other| *other != run);
         let others = others.map(async |other| {
             if let Err(error) = self.send(other, &rule.calls).await {
-                tracing::warn!(run = %other, %error, "an active run does not get a new approval rule before it is resumed");
+                tracing::warn!(run = %other, %error, "an active run will not get a new approval rule until it is resumed");
             }
         });
         let (outcome, _) = futures::join!(self.send(run, &rule.calls), join_all(others));

@@ -95,7 +95,9 @@ pub enum DirigentError {
         run: RunId,
     },
     /// The conversation has used up its own token or cost limit.
-    #[error("the conversation has used its limit of {limit}: raise the limit, or begin another conversation")]
+    #[error(
+        "the conversation has reached its limit of {limit}: raise the limit, or begin another conversation"
+    )]
     ConversationBudget {
         /// The limit.
         limit: String,

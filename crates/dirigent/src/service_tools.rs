@@ -73,12 +73,14 @@ impl Dirigent {
         for (service, tools) in services.iter().zip(join_all(learning).await) {
             match tools {
                 Ok(tools) => goal.own.service_tools.extend(tools),
-                Err(error) => tracing::warn!(%service, %error, "agents work without the tools of a service"),
+                Err(error) => {
+                    tracing::warn!(%service, %error, "the tools of a service are unavailable, so agents work without them")
+                }
             }
         }
         goal.services = self.asked_services(&mut goal, &found).await?;
         if let Err(error) = self.keep_starts().await {
-            tracing::warn!(%error, "the tools of services are not kept, and are learned again");
+            tracing::warn!(%error, "the tool lists of services could not be saved, so the services will be started again to list their tools");
         }
         Ok(goal)
     }

@@ -91,13 +91,13 @@ pub enum SystemPromptError {
         line: usize,
     },
     /// A prompt with this name exists.
-    #[error("there is a system prompt `{name}` already: edit it, or choose another name")]
+    #[error("a system prompt named `{name}` already exists: edit it, or choose another name")]
     Exists {
         /// The name.
         name: String,
     },
     /// There is no prompt with this name.
-    #[error("there is no system prompt `{name}`: there are {}", known.join(", "))]
+    #[error("there is no system prompt `{name}`; available system prompts: {}", known.join(", "))]
     NoSuchPrompt {
         /// The name.
         name: String,
@@ -106,7 +106,7 @@ pub enum SystemPromptError {
     },
     /// The configuration names a prompt for an agent, but the prompt does not exist.
     #[error(
-        "`[base_prompts]` in your configuration assigns the system prompt `{name}`, which does not exist, to `{agent}`: there are {}",
+        "`[base_prompts]` in your configuration assigns the system prompt `{name}`, which does not exist, to `{agent}`; available system prompts: {}",
         known.join(", ")
     )]
     NoSuchBasePrompt {

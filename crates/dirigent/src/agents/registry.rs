@@ -292,7 +292,7 @@ impl AgentRegistry {
     ) -> Result<(AgentDefinition, Vec<String>), (Option<usize>, String)> {
         if let Some(source) = self.source_if_not_shipped(&parsed.name) {
             let reason = format!(
-                "there is an agent `{}` already ({source}): rename the agent in this file",
+                "an agent named `{}` already exists ({source}): rename the agent in this file",
                 parsed.name
             );
             return Err((None, reason));

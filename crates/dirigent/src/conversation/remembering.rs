@@ -44,7 +44,7 @@ impl Answered {
         if self.is_chinese {
             "（要求记住的内容可能含有机密，未保存）"
         } else {
-            "(a request to remember something that looks like a secret; its words were not kept)"
+            "(a request to remember something that looks like a secret; its text was not saved)"
         }
     }
 }
@@ -91,7 +91,7 @@ impl TurnMemory {
             }),
             Err(DirigentError::Memory(error)) => {
                 let text = self.say(
-                    || format!("I did not keep this: {error}"),
+                    || format!("I did not save this: {error}"),
                     || format!("没有记住：{error}"),
                 );
                 Ok(self.answered(text))
@@ -136,8 +136,8 @@ impl TurnMemory {
         self.say(
             || {
                 format!(
-                    "I did not keep this, because it looks like it contains {secret}, and facts are sent to models. Keep secrets in a \
-                     password manager, and have me remember only where to find them."
+                    "I did not save this, because it looks like it contains {secret}, and facts are sent to models. Keep secrets in a \
+                     password manager, and let me remember only where to find them."
                 )
             },
             || "没有记住，因为其中可能含有密码、密钥或卡号等机密，而记住的内容会发送给模型。请把机密存放在密码管理器中，只让我记住它存放的位置。".to_owned(),
@@ -152,11 +152,11 @@ impl TurnMemory {
         }
         Ok(match found.as_slice() {
             [] if all_words.is_empty() => self.say(
-                || "I remember no facts yet. Say \"remember that …\" to have me keep one.".to_owned(),
+                || "I remember no facts yet. Say \"remember that …\" to save one.".to_owned(),
                 || "我还没有记住任何内容。说“记住……”，我就会记住。".to_owned(),
             ),
             [] => self.say(
-                || format!("I remember no fact about \"{all_words}\". Say \"remember that …\" to have me keep one."),
+                || format!("I remember no fact about \"{all_words}\". Say \"remember that …\" to save one."),
                 || format!("我没有记住关于“{all_words}”的内容。说“记住……”，我就会记住。"),
             ),
             [only] => self.say(
@@ -165,7 +165,10 @@ impl TurnMemory {
             ),
             several => {
                 let facts = self.list(several);
-                self.say(|| format!("You told me:\n\n{facts}"), || format!("你告诉过我：\n\n{facts}"))
+                self.say(
+                    || format!("You told me:\n\n{facts}"),
+                    || format!("你告诉过我：\n\n{facts}"),
+                )
             }
         })
     }
@@ -198,7 +201,7 @@ impl TurnMemory {
         }
         let facts = self.list(&similar);
         Ok(self.say(
-            || format!("I deleted nothing, because no fact has all words of \"{query}\". These have some of them; say which one:\n\n{facts}"),
+            || format!("I deleted nothing, because no fact has all words of \"{query}\". These facts have some of the words; say which one:\n\n{facts}"),
             || format!("没有删除，因为没有一条内容同时包含“{query}”的所有词。以下内容包含其中一些，请说明是哪一条：\n\n{facts}"),
         ))
     }
@@ -207,10 +210,7 @@ impl TurnMemory {
         match last_kept {
             Some(id) => self.delete(FactId(id)).await,
             None => Ok(self.say(
-                || {
-                    "There is nothing to undo: this conversation has kept no fact that is still there."
-                        .to_owned()
-                },
+                || "Nothing to undo: no facts saved in this conversation remain.".to_owned(),
                 || "没有可撤销的内容：这次对话没有记住还在的内容。".to_owned(),
             )),
         }
@@ -223,7 +223,7 @@ impl TurnMemory {
                 || format!("已忘掉：{}", fact.text),
             )),
             Err(DirigentError::Memory(MemoryError::NoSuchFact { .. })) => Ok(self.say(
-                || "The fact was deleted already.".to_owned(),
+                || "The fact has already been deleted.".to_owned(),
                 || "这条内容已经删除了。".to_owned(),
             )),
             Err(error) => Err(error),

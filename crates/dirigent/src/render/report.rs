@@ -198,7 +198,7 @@ fn next_step(report: &Report) -> Option<String> {
         }
         EndReason::UserRequired if !report.waiting.is_empty() => {
             return Some(
-                "To continue, decide about the calls that wait for your approval, then resume the run."
+                "To continue, decide about the calls that are waiting for your approval, then resume the run."
                     .to_owned(),
             );
         }

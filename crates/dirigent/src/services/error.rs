@@ -33,7 +33,7 @@ pub enum ServiceError {
         secret: Secret,
     },
     /// A service with this name exists.
-    #[error("there is a service {name} already, from {origin}: choose another name, or change that service")]
+    #[error("a service named {name} already exists in {origin}: choose another name, or change that service")]
     Exists {
         /// The name.
         name: ServiceName,
@@ -50,7 +50,7 @@ pub enum ServiceError {
     },
     /// A resumed run needs services whose names are in use by other services of this process.
     #[error(
-        "the run cannot continue in this process, which has other services of the names {}: continue it in a process of its own, or rename the services",
+        "the run cannot continue in this process, because other services here have the names {}: resume it in a separate process, or rename the services",
         names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Taken {
@@ -81,6 +81,6 @@ pub enum ServiceError {
 fn describe_known(known: &[String]) -> String {
     match known {
         [] => "there are none yet".to_owned(),
-        known => format!("there are {}", known.join(", ")),
+        known => format!("the available services are {}", known.join(", ")),
     }
 }

@@ -234,7 +234,7 @@ impl Dirigent {
                     skipped.push(SkippedService {
                         name: service.config.name.to_string(),
                         reason: format!(
-                            "this process has a service of this name for {by}: rename one of them"
+                            "this process already has a service with this name, for {by}: rename one of them"
                         ),
                     });
                 }
@@ -335,7 +335,7 @@ impl Dirigent {
     /// services are started again when their tools are needed.
     pub async fn end_services(&self) {
         if let Err(error) = self.keep_starts().await {
-            tracing::warn!(%error, "the tools of services are not kept, and are learned again");
+            tracing::warn!(%error, "the tool lists of services could not be saved, so the services will be started again to list their tools");
         }
         self.mcp.shutdown().await;
     }

@@ -166,7 +166,10 @@ impl ServiceSettings {
             })),
             (None, Some(url)) => Ok(Endpoint::Url(UrlEndpoint {
                 url: Url::parse(url).map_err(|_| {
-                    invalid("url", "is no address: it must look like https://example.com/mcp")
+                    invalid(
+                        "url",
+                        "is not an address: it must look like https://example.com/mcp",
+                    )
                 })?,
                 headers: secret(&self.headers),
                 bearer_token_env: self.bearer_token_env.clone(),

@@ -257,7 +257,7 @@ impl Workflows {
         let other = self.workflows.iter().find(|other| other.name == name)?;
         (other.source != WorkflowSource::Shipped).then(|| {
             format!(
-                "there is a workflow `{name}` already ({}): rename the workflow in this file",
+                "a workflow named `{name}` already exists ({}): rename the workflow in this file",
                 other.source
             )
         })
