@@ -47,7 +47,7 @@ async fn list(db: Option<PathBuf>, command: &ListApprovalsCommand, output: &Outp
         });
     }
     if rules.is_empty() && !command.json {
-        output.note("no rules yet: to add one, answer `always` when a call waits for your approval");
+        output.note("no rules yet: to add one, answer `always` when a call is waiting for your approval");
     }
     Ok(Exit::Success)
 }

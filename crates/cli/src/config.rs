@@ -140,7 +140,7 @@ async fn missing_base_prompts(db: Option<PathBuf>, config: &Config) -> anyhow::R
     let described = |(agent, name): (&str, &str)| {
         let known = known.join(", ");
         format!(
-            "`[base_prompts]` assigns the system prompt `{name}`, which does not exist, to `{agent}`: there are {known}"
+            "`[base_prompts]` assigns the system prompt `{name}`, which does not exist, to `{agent}`; available system prompts: {known}"
         )
     };
     Ok(missing.map(described).collect())

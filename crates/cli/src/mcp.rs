@@ -61,7 +61,7 @@ pub(crate) async fn warn_untrusted(
             "is not trusted yet"
         };
         output.note(&sanitize(&format!(
-            "the project's services in {} are not used, because the file {why}: `dirigent mcp trust` after you have read it",
+            "the project's services in {} are not used, because the file {why}: read it, then run `dirigent mcp trust`",
             file.path.display()
         )));
     }
@@ -183,7 +183,7 @@ async fn start(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) -
     let service = dirigent.start_service(&command.name, Some(&folder)).await?;
     output.print(&tools_text(&service));
     output.note(&format!(
-        "the service {} could be started, and ends with this command; runs start it when they need it",
+        "the service {} can be started; it stops when this command ends, and runs start it when they need it",
         service.name
     ));
     Ok(Exit::Success)
@@ -194,7 +194,7 @@ async fn stop(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) ->
     let service = dirigent.stop_service(&command.name, Some(&folder)).await?;
     output.print(&format!("Stopped {}", service.name));
     output.note(&format!(
-        "runs that use it already go on; to let runs use it again: dirigent mcp start {}",
+        "runs that already use it are not affected; to let runs use it again: dirigent mcp start {}",
         service.name
     ));
     Ok(Exit::Success)
@@ -204,7 +204,7 @@ async fn logs(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) ->
     let service = find(dirigent, &command.name, &command.workspace).await?;
     let Some(start) = &service.last_start else {
         output.note(&format!(
-            "the service {name} was not started yet with these settings; dirigent mcp start {name} starts it",
+            "the service {name} has not been started with these settings yet; dirigent mcp start {name} starts it",
             name = service.name
         ));
         return Ok(Exit::Success);
@@ -295,7 +295,7 @@ async fn trust(dirigent: &Dirigent, command: &TrustServicesCommand, output: &Out
             exit = if exit == Exit::Success { started } else { exit };
         } else if service.hides.contains(&origin) {
             output.note(&format!(
-                "its service {} is not used, because there is one of this name already",
+                "its service {} is not used, because a service with this name already exists",
                 service.name
             ));
         }

@@ -136,7 +136,7 @@ fn can_confirm(command: &UndoCommand, output: &Output) -> bool {
     !command.json && output.is_interactive()
 }
 
-const INCLUDE_COMMANDS: &str = "Undo what changed while commands ran, too? [y/N] ";
+const INCLUDE_COMMANDS: &str = "Also undo changes made while commands were running? [y/N] ";
 
 /// The steps of an undo, shown before it is applied.
 struct UndoPreview {
@@ -230,7 +230,7 @@ impl UndoPreview {
         if is_left && !self.can_include_commands(command, output) {
             let _ = writeln!(
                 text,
-                "What changed while commands ran is left as it is; undo it, too, with `dirigent undo {run}{after} --include-commands`."
+                "Changes made while commands were running are not undone. To undo them as well: `dirigent undo {run}{after} --include-commands`."
             );
         }
         text

@@ -146,7 +146,7 @@ fn applied_text(worktree: &RunWorktree, run: RunId, applied: &AppliedWorktree) -
         "The worktree was removed.".to_owned()
     } else {
         format!(
-            "The worktree stays, because `dirigent resume {}` continues in it.",
+            "The worktree was kept, because `dirigent resume {}` can continue in it.",
             run.short()
         )
     };

@@ -271,7 +271,7 @@ impl<'a> Chat<'a> {
                     format!(" · cost: {}", usage.cost)
                 };
                 self.output.note(&format!(
-                    "  turns: {} · requests: {} · tokens in: {} ({} from the cache) · tokens out: {}{cost}",
+                    "  turns: {} · requests: {} · input tokens: {} ({} from the cache) · output tokens: {}{cost}",
                     self.conversation.info().await?.turns,
                     usage.model_calls,
                     usage.input_tokens,
@@ -353,7 +353,9 @@ impl<'a> Chat<'a> {
             Sent::Message { run, outcome } => {
                 let what = match outcome {
                     SteerOutcome::Accepted => "the active turn takes it into account",
-                    SteerOutcome::Pending => "stored for the active turn, whose process has not taken it yet",
+                    SteerOutcome::Pending => {
+                        "stored for the active turn, whose process has not received it yet"
+                    }
                 };
                 self.output.note(&format!("  {what}: run {}", run.short()));
                 Ok(Exit::Success)
@@ -437,10 +439,10 @@ impl<'a> Chat<'a> {
         match &report.end {
             Some(EndReason::GoalAchieved) if rest.trim().is_empty() && !report.summary.is_empty() => {}
             Some(EndReason::GoalAchieved) => self.output.print(&format!("\n{}", markdown::render(rest))),
-            Some(EndReason::Cancelled) => self.output.note("\n  stopped; what was done stays"),
+            Some(EndReason::Cancelled) => self.output.note("\n  stopped; changes made so far remain"),
             Some(EndReason::UserRequired) => {
                 self.output.note(
-                    "\n  the turn waits for you: decide or answer with your next message, or with a command",
+                    "\n  the turn is waiting for you: decide or answer with your next message, or with a command",
                 );
                 // The user may decide about the calls in words, so the calls must have been shown in full (APPROVE-3).
                 let requests = ended.events.with_view(PendingRequests::from_view);

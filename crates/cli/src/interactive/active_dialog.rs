@@ -67,10 +67,9 @@ impl ActiveDialog {
                 .prompt(format!("{effect}, {}", always.label()), "Enter alone goes back");
         }
         match (&self.kind, self.editing_parameters, self.hidden_lines.is_empty()) {
-            (RequestKind::Question(_), _, _) => self.line.prompt(
-                "your answer: ",
-                "Ctrl-D leaves the question for `dirigent resume`",
-            ),
+            (RequestKind::Question(_), _, _) => self
+                .line
+                .prompt("your answer: ", "Ctrl-D: answer later with `dirigent resume`"),
             (RequestKind::Call(_), true, _) => self.line.prompt(
                 format!("{effect}, parameters: "),
                 "Enter returns to the commands a, always, e, r, g and l; Ctrl-C cancels the run",

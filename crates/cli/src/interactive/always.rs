@@ -57,7 +57,7 @@ impl AlwaysDialog {
     /// The label of the line being typed.
     pub(crate) fn label(&self) -> &'static str {
         match self.chosen {
-            None => "number and where, as in `1 run`: ",
+            None => "number and scope, such as `1 run`: ",
             Some(_) => "save the rule and approve this call? y/n: ",
         }
     }
@@ -110,7 +110,7 @@ impl AlwaysDialog {
             Within::Run => "for the rest of this run".to_owned(),
             Within::Conversation => "in this conversation".to_owned(),
             Within::Workspace => format!("in all runs in {}", self.workspace),
-            Within::Everywhere => "in all runs, whatever their folder".to_owned(),
+            Within::Everywhere => "in all runs, in any folder".to_owned(),
         };
         format!("  rule: allow `{calls}` without asking, {within}")
     }

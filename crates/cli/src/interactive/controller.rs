@@ -236,7 +236,7 @@ impl PromptController {
             Some(dialog) if dialog.has_focus => dialog.prompt(),
             Some(dialog) => self.draft.prompt(
                 format!(
-                    "guidance ({} still waits for your answer): ",
+                    "guidance ({} is still waiting for your answer): ",
                     dialog.kind.effect()
                 ),
                 "",
@@ -303,7 +303,7 @@ impl PromptController {
     fn set_user_absent(&mut self) -> Vec<Action> {
         if self.requests.is_empty() {
             return vec![Action::Show(vec![
-                "  nothing waits for you; Ctrl-C cancels the run".to_owned(),
+                "  no request is waiting for you; Ctrl-C cancels the run".to_owned(),
             ])];
         }
         self.user_absent = true;

@@ -212,7 +212,7 @@ fn approve_3_keys_typed_before_a_dialog_was_visible_approve_nothing_and_are_kept
     assert_eq!(controller.prompt().text, "a");
     assert_eq!(
         controller.prompt().label,
-        "guidance (a3.7 still waits for your answer): "
+        "guidance (a3.7 is still waiting for your answer): "
     );
     // Once the draft is deleted, keys go to the dialog.
     assert_eq!(types(&mut controller, "\u{15}"), []);
@@ -361,7 +361,7 @@ fn paor_9_a_user_who_has_left_is_not_asked_any_more() {
     assert_eq!(types(&mut controller, "\u{4}"), [Action::SetUserAbsent]);
     assert_eq!(controller.update(asking(&[]), TERMINAL_SIZE), []);
     let mut controller = PromptController::default();
-    assert!(shown(&types(&mut controller, "\u{4}")).contains("nothing waits for you"));
+    assert!(shown(&types(&mut controller, "\u{4}")).contains("no request is waiting for you"));
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn approve_1_no_dialog_opens_for_calls_that_a_saved_rule_approves() {
         shown(&offered).contains("1  execute_command(command: ls)"),
         "{offered:?}"
     );
-    assert!(shown(&types(&mut controller, "1 everywhere\n")).contains("in all runs, whatever their folder"));
+    assert!(shown(&types(&mut controller, "1 everywhere\n")).contains("in all runs, in any folder"));
     let kept = types(&mut controller, "y\n");
     let within = Within::Everywhere;
     assert_eq!(
