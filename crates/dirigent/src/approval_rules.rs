@@ -46,7 +46,7 @@ pub enum ApprovalRuleError {
         /// The run.
         run: RunId,
     },
-    /// The pattern is too long to be read, has control characters, or could not appear in a configuration.
+    /// The pattern is too long for the user to read, has control characters, or could not appear in a configuration.
     #[error(
         "these calls cannot be allowed by a rule: its text would be too long or unclear; add a shorter rule to your configuration"
     )]
@@ -73,7 +73,7 @@ pub struct ApprovalRules {
 pub struct SavedRule {
     /// The rule.
     pub rule: ApprovalRule,
-    /// Whether the run has the rule already, or gets it once it is resumed; `None` if the run has ended.
+    /// Whether the run already has the rule, or will get it when it is resumed; `None` if the run has ended.
     pub outcome: Option<SteerOutcome>,
 }
 
@@ -105,9 +105,9 @@ impl Dirigent {
         Ok(stored.into_iter().map(allow).collect())
     }
 
-    /// Sends a newly started run the rules that were saved after `known`, its starting rules, were read: whoever saved them may not have
-    /// found the run yet. If this fails, the error is only logged, because the run has already started; it then asks the user about these
-    /// calls.
+    /// Sends a newly started run the rules that were saved after its starting rules, `known`, were read, because whoever saved them may
+    /// not have found the run yet. A failure is only logged, because the run has already started: without the rules, it asks the user
+    /// about these calls.
     pub(crate) async fn send_later_rules(
         &self,
         run: &RunHandle,
@@ -195,7 +195,7 @@ impl ApprovalRules {
         .await
     }
 
-    /// Deletes a rule, and returns it as it was. Runs that have it already keep it.
+    /// Deletes a rule, and returns it. Runs that already have the rule keep it.
     ///
     /// # Errors
     /// [`ApprovalRuleError::NoSuchRule`]; an error of the journal.

@@ -236,8 +236,9 @@ impl Builder {
         Ok(self.models().list_agents(registry))
     }
 
-    /// Reads the workflows that users can invoke, as [`Dirigent::workflows`] does, without creating the journal or writing to it. The journal is
-    /// read only if the project has workflow files; if it cannot be read, none of them is trusted, and [`Workflows::notes`] says so.
+    /// Reads the workflows that users can invoke, as [`Dirigent::workflows`] does, without creating the journal or writing to it. The
+    /// journal is read only if the project has workflow files; if it cannot be read, none of these files is trusted, and
+    /// [`Workflows::notes`] contains a note.
     ///
     /// # Errors
     /// The errors of [`Builder::check`].

@@ -383,8 +383,9 @@ impl Dirigent {
         self.orchestrator.run(run)
     }
 
-    /// Returns the events of a run after journal entry `after` (0: from the first), as they occur, whichever process owns the run. They end
-    /// with the run, or when no process owns it any more; an unknown run has none. All watchers of a run share one reader of its entries.
+    /// Returns the events of a run after journal entry `after` (0 for all events), as they occur, whichever process owns the run. The
+    /// stream ends with the run, or when no process owns the run any more; for an unknown run, it is empty. All watchers of a run share
+    /// one reader of its entries.
     pub fn events(&self, run: RunId, after: u64) -> Events {
         self.orchestrator.events(run, after)
     }
@@ -447,8 +448,8 @@ impl Dirigent {
             .await
     }
 
-    /// Like [`Dirigent::diff`] for a run that is watched, including a replayed run, which is not in any journal. Leaves out what
-    /// interrupted calls may have changed.
+    /// Like [`Dirigent::diff`], but for a run that is being watched, including a replayed run, which is not in any journal. Does not
+    /// report the changes that interrupted calls may have made.
     ///
     /// # Errors
     /// An error of the journal.

@@ -56,7 +56,7 @@ pub enum DirigentError {
         /// The error in its definition.
         reason: String,
     },
-    /// A tool has the name of a tool that every agent has.
+    /// A tool has the same name as a tool that every agent has.
     #[error(
         "a tool must not have the name `{name}`, because every agent has a tool with this name: rename it"
     )]
@@ -119,7 +119,7 @@ pub enum DirigentError {
         /// The number of paths in [`Undo::refused`](crate::Undo::refused).
         refused: usize,
     },
-    /// The memory refuses a fact, or does not have it.
+    /// The memory refuses a fact, or does not contain it.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// An approval rule cannot be added or deleted.

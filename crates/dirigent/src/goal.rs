@@ -201,14 +201,15 @@ impl Goal {
     }
 
     /// Sets which actions the lead may take itself, and whether its plans wait for approval (LEAD-2). The default is [`Mode::Auto`]. A
-    /// waiting plan is an approval of the tool `submit_plan`, whose parameters are the plan; it is answered like any other approval.
+    /// waiting plan is a call of the tool `submit_plan` that needs approval, with the plan as its parameters. It is approved or rejected
+    /// like any other call.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Makes a turn of a conversation begin with the model's summary of the earlier messages, which replaces most of them (LOOP-11). Has
-    /// no effect on a first turn or outside a conversation.
+    /// Begins a turn of a conversation with the model's summary of the earlier messages, which replaces most of them (LOOP-11). Has no
+    /// effect on a first turn or outside a conversation.
     pub fn compact(mut self) -> Self {
         self.compact = true;
         self

@@ -22,10 +22,10 @@ const MAX_MENTIONS: usize = 50;
 const MAX_PATH: usize = 1024;
 
 impl Goal {
-    /// Includes the workspace's text files that the text mentions as `@path` or `@"path with spaces"`: the lead reads them with the goal.
+    /// Includes the workspace's text files that the text mentions as `@path` or `@"path with spaces"`. The lead reads them with the goal.
     /// The text itself does not change. A mention begins at the start of a word, and the file must exist; any other `@` has no meaning.
-    /// Together, the files may have 64 KiB; of a longer file, the first lines are included. A run in its own worktree gets the files as
-    /// they are in the workspace, with uncommitted changes.
+    /// The files are limited to 64 KiB in total; if a file does not fit, only its first lines are included. A run in its own worktree
+    /// gets the files as they are in the workspace, with uncommitted changes.
     ///
     /// Without this call, a goal includes no files. So a program decides whether the text may cause files to be read, for example if it
     /// comes from somebody else. The agents of the run can read the same files.

@@ -71,7 +71,7 @@ pub(crate) fn stands_for(named: &str, tool: &str) -> bool {
     }
 }
 
-/// Checks that no tool has the name of a tool that every agent has.
+/// Checks that no tool has the same name as a tool that every agent has.
 pub(crate) fn check_tool_names(tools: &[ToolSpec]) -> Result<(), DirigentError> {
     match tools.iter().find(|tool| is_reserved(&tool.name)) {
         Some(tool) => Err(DirigentError::ReservedTool {

@@ -10,7 +10,7 @@ use crate::{Dirigent, DirigentError, Goal};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredSettings {
     pub(crate) base_prompts: BasePrompts,
-    /// The rules with which the user always allows calls.
+    /// The approval rules: the calls that the user always allows.
     pub(crate) rules: Vec<Rule>,
 }
 

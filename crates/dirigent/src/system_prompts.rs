@@ -293,8 +293,8 @@ impl SystemPrompts {
         .await
     }
 
-    /// Deletes all versions of a prompt. Runs that were started with it keep its text. Returns the number of conversations that use it: their next
-    /// turns need another prompt.
+    /// Deletes all versions of a prompt. Runs that were started with the prompt keep its text. Returns the number of conversations that
+    /// use the prompt. Their next turns need another prompt.
     ///
     /// # Errors
     /// [`SystemPromptError::Default`], [`SystemPromptError::NoSuchPrompt`]; an error of the journal.

@@ -164,8 +164,8 @@ impl Dirigent {
         folder.is_dir().then_some(folder)
     }
 
-    /// Checks that the worktree of a run that is to be resumed still exists. If the caller holds the start lock, no other process removes
-    /// the worktree before the run is active.
+    /// Checks, before a run is resumed, that its worktree still exists. If the caller holds the start lock, no other process removes the
+    /// worktree before the run is active.
     pub(crate) async fn check_worktree(&self, run: RunId, record: &RunRecord) -> Result<(), DirigentError> {
         if !Path::new(&record.workspace).starts_with(worktrees_folder(&self.journal)) {
             return Ok(());
@@ -221,8 +221,8 @@ impl RunWorktree {
         &self.worktree
     }
 
-    /// Compares the worktree with its commit. The changes include those by tools, commands and the user. Files that git ignores are
-    /// included only if a file tool of the run, or of its forks, changed them.
+    /// Compares the worktree with its commit. The result includes changes made by tools, by commands and by the user. Files that git
+    /// ignores are included only if a file tool of the run, or of its forks, changed them.
     ///
     /// # Errors
     /// [`DirigentError::Repository`].
@@ -279,7 +279,7 @@ impl RunWorktree {
     }
 
     async fn release_and_remove_unneeded(&self, claim: Option<RunClaim>) -> Result<bool, DirigentError> {
-        // No run starts in the worktree between the check and the removal.
+        // The lock prevents runs from starting in the worktree between the check and the removal.
         let lock = self.starts.lock().await?;
         let (journal, folder) = (self.journal.clone(), self.folder().to_owned());
         blocking(move || {
@@ -301,7 +301,7 @@ impl RunWorktree {
     /// [`DirigentError::RunActive`] while a process owns a run that works in it; [`DirigentError::Repository`] if it cannot be removed;
     /// [`DirigentError::StartsBlocked`].
     pub async fn discard(&self) -> Result<(), DirigentError> {
-        // No run starts in the worktree between the check and the removal.
+        // The lock prevents runs from starting in the worktree between the check and the removal.
         let lock = self.starts.lock().await?;
         let (journal, folder) = (self.journal.clone(), self.folder().to_owned());
         blocking(move || {
@@ -342,7 +342,8 @@ pub(crate) fn worktrees_folder(journal: &Journal) -> PathBuf {
 
 /// Returns the runs that work in a worktree, with their forks.
 fn runs_within(journal: &Journal, folder: &Path) -> Result<Vec<RunRecord>, StoreError> {
-    // A run of this process that has just ended is released only after its last entries are written. A read-only journal has no writer.
+    // A run of this process that has just ended is released only after its last entries are written, so they are flushed first. A
+    // read-only journal has no writer.
     let _ = journal.flush();
     let filter = RunFilter::new()
         .workspace_within(folder.to_string_lossy())

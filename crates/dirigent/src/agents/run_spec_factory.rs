@@ -32,7 +32,7 @@ use crate::services::ServiceAccess;
 use crate::stored_settings::StoredSettings;
 use crate::workflows::{KnownNames, Workflows};
 
-/// The options of a run for which [`crate::Builder::prompts`] returns the prompts.
+/// The options with which [`crate::Builder::prompts`] renders the prompts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptOptions {
     /// The mode of the run.
@@ -440,8 +440,8 @@ impl RunSpecFactory {
     }
 
     /// Builds the spec for replaying a recorded run. The models, the agents' limits, their call forms and base prompts, and the rules by
-    /// which the user always allowed calls come from the recording, and the project's agents too if the project's folder no longer
-    /// exists.
+    /// which the user always allowed calls come from the recording. If the project's folder no longer exists, the project's agents come
+    /// from the recording, too.
     pub(crate) fn spec_for_replay(
         &self,
         recorded: &RunSetup,
@@ -514,7 +514,7 @@ impl RunSpecFactory {
             workspace,
             mode,
             worktree: None,
-            // Comes from the recording.
+            // A replay takes this information from the recording.
             project: None,
             probes: Vec::new(),
             files: goal.files.clone(),

@@ -35,7 +35,7 @@ impl Layer {
         };
         let syntax_error = |error: toml::de::Error| ConfigError::Syntax {
             origin: origin_at(error.span().map_or(0, |span| span.start)),
-            // The whole message would quote the line, which may contain an API key.
+            // The parser's complete message would quote the line, which may contain an API key.
             problem: format!("this is not TOML: {}", error.message()),
         };
         let spans = DeTable::parse(text).map_err(syntax_error)?;
@@ -259,7 +259,7 @@ pub(super) fn read_file(path: &Path, under: Option<&str>) -> Result<Option<Layer
             };
             return Layer::read(&text, under, origin).map(Some);
         }
-        // If the home folder is not a folder, such as /dev/null, the file does not exist.
+        // If the home folder is not a folder, such as /dev/null, the file counts as missing.
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => return Ok(None),
             ErrorKind::PermissionDenied => "no permission to read it: check its permissions".to_owned(),

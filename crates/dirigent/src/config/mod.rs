@@ -97,7 +97,7 @@ pub enum ProjectAgents {
 
 impl Config {
     /// Reads the sources, which take precedence over the built-in defaults, and checks that all references to models are valid. A missing
-    /// API key is not an error before its model is used. Reads the disk.
+    /// API key becomes an error only when its model is used. Reads the disk.
     ///
     /// # Errors
     /// The first error found.

@@ -38,8 +38,8 @@ impl Config {
         })
     }
 
-    /// Checks that the tools and parameters named by the rules exist: a rule that never matches gives no protection. `known` has the names
-    /// of all tools, and `specs` the specs of the registry's tools.
+    /// Checks that the tools and parameters named by the rules exist, because a rule that never matches gives no protection. `known`
+    /// contains the names of all tools, and `specs` the specs of the registry's tools.
     pub(crate) fn check_rules(&self, known: &KnownTools, specs: &[ToolSpec]) -> Result<(), ConfigError> {
         for (ruling, list, index, calls) in self.rules() {
             let error = |problem: String| ConfigError::Value {

@@ -133,7 +133,7 @@ impl Conversation {
         }
     }
 
-    /// Resumes the last turn if it waits for the user, or its process died; `None` if there is nothing to resume.
+    /// Resumes the last turn if it is waiting for the user, or its process died; `None` if there is nothing to resume.
     ///
     /// # Errors
     /// As [`Dirigent::resume`](crate::Dirigent::resume).

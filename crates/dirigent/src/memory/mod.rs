@@ -291,8 +291,8 @@ impl Memory {
     }
 
     /// Finds the facts that are related to a text: those that share words with it, apart from common ones such as "the" or 的, the best
-    /// matches first. Returns at most [`MAX_RELEVANT`] facts with at most [`MAX_RELEVANT_CHARS`] characters in total; a fact that exceeds the
-    /// limit is left out.
+    /// matches first. Returns at most [`MAX_RELEVANT`] facts with at most [`MAX_RELEVANT_CHARS`] characters in total; a fact that would
+    /// exceed the limit is left out.
     ///
     /// # Errors
     /// An error of the journal.

@@ -18,7 +18,7 @@ use super::Detail;
 
 /// Maximum number of changed files in a concise report.
 const MAX_FILES: usize = 20;
-/// Maximum length of the parameters of a call that waits for approval, in characters.
+/// Maximum length of the parameters of a call that is waiting for approval, in characters.
 const MAX_PARAMETERS: usize = 200;
 /// Maximum length of a call that confirmed the result, and of its line, in characters.
 const MAX_COMMAND: usize = 120;

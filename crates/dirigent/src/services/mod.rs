@@ -1,5 +1,5 @@
-//! The registry of MCP services (MCP-1). Services come from the configuration, from the user, who adds them, and from a project's
-//! `.mcp.json`.
+//! The registry of MCP services (MCP-1). Services come from the configuration, from the journal, to which the user adds them, and from a
+//! project's `.mcp.json`.
 //!
 //! The journal stores added services, which services the user has stopped, and the tools that each service last listed. If several
 //! sources define a service of the same name, the configuration takes precedence, then the journal, then the project. A project's file is

@@ -372,7 +372,7 @@ impl Dirigent {
 
 /// Why a service cannot be used in this process.
 enum ReconcileError {
-    /// Another project's file, or the program, has a service of this name.
+    /// A service of another project's file, or of the program, already has this name.
     Taken(String),
     Mcp(McpError),
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::ServiceSettings;
 use crate::memory::{Secret, find_secret};
 
-/// The last words of the names of variables, headers and options whose values are secrets.
+/// The final words in the names of variables, headers and options whose values are secrets.
 const SECRET_WORDS: &[&str] = &[
     "key",
     "pat",
@@ -108,7 +108,7 @@ fn secret_argument(args: &[String], place: usize) -> Option<Secret> {
 fn is_secret_name(name: &str) -> bool {
     let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
     let last = last.unwrap_or_default();
-    // The last word of `apiKey` is `Key`; of `API_KEY`, the whole of `KEY`.
+    // The last word of `apiKey` is `Key`, and the last word of `API_KEY` is `KEY`.
     let starts_word = |(place, c): (usize, char)| {
         let after_small = last[..place].ends_with(|before: char| before.is_ascii_lowercase());
         c.is_ascii_uppercase() && after_small

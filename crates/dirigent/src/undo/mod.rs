@@ -448,7 +448,7 @@ impl Undo {
         Ok(workspace.restore(path, expected, past)?)
     }
 
-    /// Removes the steps whose path is already restored, and refuses the paths that differ from their state after the run.
+    /// Removes the steps whose paths are already restored, and refuses paths that have changed since the run.
     fn compare(&mut self, workspace: &Workspace) -> Result<(), DirigentError> {
         let freed = self.restored_paths();
         let steps = std::mem::take(&mut self.plan.steps);

@@ -103,7 +103,8 @@ impl Arguments {
         }
     }
 
-    /// Parses the text after a workflow's name. If the workflow has one parameter, a string without a pattern, it takes the whole text.
+    /// Parses the text after a workflow's name. If the workflow's only parameter is a string without a pattern, the parameter takes the
+    /// whole text.
     pub(super) fn parse(parameters: &[Parameter], text: &str) -> Result<Arguments, Vec<ArgumentProblem>> {
         let words = argument_words::split(text);
         let takes_all =
@@ -131,7 +132,8 @@ impl Arguments {
         Arguments::assign(parameters, words.collect())
     }
 
-    /// Assigns the words: those with a key by name, the others in order to the remaining parameters. Returns all problems.
+    /// Assigns words with a key to the parameter of that name, and the other words, in order, to the remaining parameters. The error
+    /// contains all problems.
     fn assign(parameters: &[Parameter], words: Vec<ArgumentWord>) -> Result<Arguments, Vec<ArgumentProblem>> {
         let mut arguments = Arguments::default();
         let mut problems = Vec::new();

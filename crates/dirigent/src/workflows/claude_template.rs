@@ -95,7 +95,7 @@ impl ClaudeTemplate {
     }
 }
 
-/// Returns a word together with its key, which has no special meaning in these files.
+/// Joins a word with its key again, because keys have no special meaning in these files.
 fn as_written(word: argument_words::ArgumentWord) -> String {
     match word.key {
         Some(key) => format!("{key}={}", word.text),

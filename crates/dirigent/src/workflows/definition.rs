@@ -89,7 +89,7 @@ impl fmt::Display for WorkflowSource {
 }
 
 impl Workflow {
-    /// Returns the form of an invocation, such as `/create_project <name> [kind: rust | python]`.
+    /// Returns how to invoke the workflow, such as `/create_project <name> [kind: rust | python]`.
     pub fn usage(&self) -> String {
         let mut usage = format!("/{}", self.name);
         if let Some(hint) = &self.argument_hint {

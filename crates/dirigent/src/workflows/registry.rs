@@ -71,7 +71,7 @@ pub struct UntrustedWorkflow {
 }
 
 impl Workflows {
-    /// Returns true if a workflow of this name ships with Dirigent. A file of the user or the project with this name takes its place.
+    /// Returns true if a workflow with this name ships with Dirigent. A user's file with this name replaces the shipped workflow.
     pub fn is_shipped(name: &str) -> bool {
         SHIPPED
             .iter()
