@@ -22,7 +22,7 @@ const DIGITS: usize = 12;
 /// The maximum width of a line of [`request_summaries`], in columns.
 const SUMMARY_WIDTH: usize = 90;
 
-/// A pending call in full: agent, tool, all parameters, workspace, sub-tasks that wait for it, digest and expiry.
+/// A pending call in full: agent, tool, all parameters, workspace, sub-tasks that are waiting for it, digest and expiry.
 pub(crate) fn approval_lines(pending: &PendingCall) -> Vec<String> {
     let approval = &pending.call.approval;
     let effect = approval.effect;
@@ -63,7 +63,7 @@ pub(crate) fn approval_lines(pending: &PendingCall) -> Vec<String> {
     lines
 }
 
-/// A plan that waits for approval: its summary, its tree, then the task or the calls of each sub-task in full.
+/// A plan that is waiting for approval: its summary, its tree, then the task or the calls of each sub-task in full.
 fn proposal_lines(proposal: &Proposal) -> Vec<String> {
     let plan = &proposal.plan;
     let mut lines = block("", &plan.summary);

@@ -93,7 +93,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Runs a program that has the terminal for itself, such as an editor.
+    /// Runs a program that uses the whole terminal, such as an editor.
     pub(crate) fn suspend<T>(&self, program: impl FnOnce() -> T) -> T {
         match self {
             Screen::Json(_) | Screen::Plain(_) | Screen::Silent(_) => program(),

@@ -303,7 +303,7 @@ async fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> a
     Ok(Exit::Success)
 }
 
-/// Returns a line that says whether a run without an end is active or was interrupted.
+/// Returns a line that says whether a run that has not ended is active or was interrupted.
 fn unfinished(record: &RunRecord) -> String {
     match record.owner_pid {
         Some(pid) => format!("It is running in process {pid}."),

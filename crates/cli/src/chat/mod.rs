@@ -199,7 +199,7 @@ impl<'a> Chat<'a> {
         }
     }
 
-    /// Prints which conversation this is, and shows its last turns.
+    /// Prints the conversation's id and folder, and shows its last turns.
     async fn greet(&self, input: &mut Input) -> anyhow::Result<()> {
         let turns = self.conversation.turns(HISTORY).await?;
         let messages: Vec<String> = turns.iter().map(|turn| turn.message.clone()).collect();

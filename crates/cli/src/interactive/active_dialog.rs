@@ -81,7 +81,7 @@ impl ActiveDialog {
         }
     }
 
-    /// Leaves the choice of a rule or the editing of parameters; returns false if the dialog was in neither.
+    /// Leaves the step in which a rule is chosen or parameters are edited. Returns false if the dialog was in neither step.
     pub(super) fn leave_step(&mut self) -> bool {
         let was_in_step = self.always.take().is_some() || self.editing_parameters;
         if was_in_step {

@@ -130,7 +130,7 @@ impl PromptController {
         actions
     }
 
-    /// Adds keys typed before the dialog was visible to the draft, except Enter, Esc and Ctrl-D, which are ignored.
+    /// Adds to the draft the keys that were typed before the dialog was visible. Ignores Enter, Esc and Ctrl-D.
     pub(crate) fn buffer_keys(&mut self, keys: Vec<Key>) {
         for key in keys
             .into_iter()
