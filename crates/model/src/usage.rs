@@ -4,7 +4,7 @@ use dirigent_core::message::Usage;
 
 use crate::ChatRequest;
 
-/// Largest number of tokens that any model reads or writes in one request.
+/// Maximum number of tokens that any model reads or writes in one request.
 const MAX_REQUEST_TOKENS: u64 = 10_000_000;
 /// Allowance for tokens that an estimate cannot include: tokens that a provider adds to a request, or that a model spends on thinking.
 const HIDDEN_TOKENS: u64 = 32_768;

@@ -65,12 +65,12 @@ pub struct HostedOptions {
     pub api_key: Option<SecretString>,
     /// Default model, for requests without a model name.
     pub model: String,
-    /// Largest number of a reply's tokens, for requests without a limit. If `None`, Gemini decides, and a request to
-    /// Anthropic contains the model's maximum, according to `genai`.
+    /// Maximum number of a reply's tokens, for requests without a limit. If `None`, Gemini decides, and a request to Anthropic contains
+    /// the model's maximum, according to `genai`.
     pub max_output_tokens: Option<u64>,
     /// Time limits of a request.
     pub timeouts: Timeouts,
-    /// Largest size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
+    /// Maximum size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
     /// [`FinishReason::Oversized`](dirigent_core::message::FinishReason::Oversized).
     pub max_reply_bytes: usize,
 }

@@ -46,7 +46,7 @@ enum ResponseKind {
 }
 
 impl Client {
-    /// Sends a request and reads its reply. The inner `Err` is a response with an error status, the outer a failed exchange.
+    /// Sends a request and reads its reply. The inner `Err` is a response with an error status; the outer `Err` is a failed exchange.
     pub(super) async fn exchange(
         &self,
         body: Vec<u8>,

@@ -15,8 +15,8 @@ use crate::options::{ModelSetupError, Timeouts};
 pub struct OpenAiOptions {
     /// Base URL of the API, such as `https://api.openai.com/v1` or `http://localhost:11434/v1`.
     pub base_url: String,
-    /// API key; `None` if the server needs no key. It is removed from everything that the server sends back, unless it is shorter than
-    /// 16 characters: such a short key counts as a placeholder, such as `none`.
+    /// API key; `None` if the server needs no key. It is removed from everything that the server sends back, unless it is shorter than 16
+    /// characters: such a short key is taken for a placeholder like `none`.
     pub api_key: Option<SecretString>,
     /// Default model, for requests without a model name.
     pub model: String,
@@ -24,7 +24,7 @@ pub struct OpenAiOptions {
     pub delivery: Delivery,
     /// Time limits of a request.
     pub timeouts: Timeouts,
-    /// Largest size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
+    /// Maximum size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
     /// [`FinishReason::Oversized`](dirigent_core::message::FinishReason::Oversized).
     pub max_reply_bytes: usize,
     /// Extra fields of the request's body, such as `temperature`. Fields that Dirigent sets itself are refused.
