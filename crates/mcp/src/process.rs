@@ -74,7 +74,7 @@ impl ServiceProcess {
         &self.stderr
     }
 
-    /// Waits for the end of the program itself. May be dropped and called again.
+    /// Waits for the end of the program itself. The future may be dropped, and the function called again.
     pub(crate) async fn exited(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => describe(status),

@@ -40,7 +40,7 @@ impl StderrTail {
         }
     }
 
-    /// Reads until the stream ends: a program blocks if nobody reads its output. A read error counts as the end.
+    /// Reads until the stream ends, because a program blocks if nobody reads its output. A read error counts as the end.
     pub(crate) async fn read(self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; 4 * 1024];
         while let Ok(length @ 1..) = stream.read(&mut chunk).await {

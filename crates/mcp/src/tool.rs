@@ -97,7 +97,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Waits until shortly before the time at which the run stops the call; forever if there is no such time.
+/// Waits until shortly before the run's deadline for the call; forever if there is no deadline.
 async fn at_deadline(waits: &UserWaits, deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => {

@@ -1,6 +1,7 @@
 //! The tools of a service: converts the service's list into specs for agents (MCP-2).
 //!
-//! Everything that a service says about its tools is untrusted. A tool that cannot be used is left out with its reason; the others stay.
+//! Everything that a service says about its tools is untrusted. A tool that cannot be used is left out, and the reason is recorded; the
+//! other tools are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -74,7 +75,7 @@ impl ToolList {
         &self.unavailable
     }
 
-    /// Returns true if the service has not listed any tool.
+    /// Returns true if the service has not listed any tools.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty() && self.unavailable.is_empty()
     }
@@ -85,7 +86,7 @@ impl ToolList {
         self.changes(newer).changed
     }
 
-    /// Makes the specs of the tools that a service lists.
+    /// Creates the specs of the tools that a service lists.
     pub(crate) fn new(config: &ServiceConfig, listed: Vec<Value>) -> Self {
         let mut list = ToolList::default();
         let mut taken = BTreeSet::new();
