@@ -1,6 +1,6 @@
 //! Replies on the wire: events, frames and breaks.
 //!
-//! This module splits bytes into frames; `completion` makes the content.
+//! This module splits bytes into frames; `completion` creates the content.
 
 use serde_json::{Value, json};
 
