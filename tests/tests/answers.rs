@@ -371,7 +371,7 @@ fn lead_4_when_all_work_waits_two_questions_can_be_answered_in_any_order() {
         }
     }
     let unquoted = place.dirigent(["answer", "last", "the", "second"]).with_code(2);
-    let advice = "`the` is not the id of a question, such as `a3.7`: put an answer of several words in quotes. Open: a";
+    let advice = "`the` is not the id of a question, such as `a3.7`: put an answer of several words in quotes. Open questions: a";
     assert!(unquoted.stderr.contains(advice), "{unquoted}");
     let _ = place.dirigent(["answer", "last", "a3.2", "3"]).with_code(2);
     let _ = place.dirigent(["answer", "last", "a3.2", "2"]).with_code(0);

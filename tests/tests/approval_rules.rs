@@ -42,7 +42,7 @@ fn approve_1_always_saves_a_rule_after_showing_it_and_stops_asking() {
             && all.contains("2  execute_command(command: touch both.txt *)")
             // The configuration asks about the tool, so all its calls cannot be allowed.
             && !all.contains("3  execute_command")
-            && last_line(all).starts_with("a1.2, number and where")
+            && last_line(all).starts_with("a1.2, number and scope")
     });
     terminal.enters("2 folder");
     terminal.wait_until("the rule", |all| {

@@ -90,7 +90,7 @@ fn host_3_esc_stops_the_turn_and_the_chat_continues() {
     terminal.enters("think");
     let _ = served.wait_for_requests(1);
     terminal.types(ESCAPE);
-    terminal.wait_for("stopped; what was done stays");
+    terminal.wait_for("stopped; changes made so far remain");
     terminal.wait_for_prompt("›");
     terminal.enters("still there?");
     terminal.wait_for("Here I am.");

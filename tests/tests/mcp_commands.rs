@@ -177,7 +177,7 @@ fn mcp_1_bad_input_is_refused_with_what_to_do() {
     check(mcp(&place, &["add", "a"]), &["command: is not set"]);
     check(
         mcp(&place, &["add", "a", "--url", "no address"]),
-        &["url: is no address"],
+        &["url: is not an address"],
     );
     check(
         mcp(
@@ -196,7 +196,7 @@ fn mcp_1_bad_input_is_refused_with_what_to_do() {
     succeeds(add(&place, "a", &[], &[]));
     check(
         add(&place, "a", &[], &[]),
-        &["there is a service a already", "dirigent mcp update a"],
+        &["a service named a already exists", "dirigent mcp update a"],
     );
 }
 

@@ -319,7 +319,7 @@ fn prompt_1_the_configuration_names_prompts_of_agents() {
     let unknown = ended.with_code(2).stderr;
     assert!(
         unknown.contains(
-            "`[base_prompts]` in your configuration assigns the system prompt `bos`, which does not exist, to `lead`: there are default, boss, terse"
+            "`[base_prompts]` in your configuration assigns the system prompt `bos`, which does not exist, to `lead`; available system prompts: default, boss, terse"
         ),
         "{unknown}"
     );
@@ -423,7 +423,7 @@ fn prompt_1_prompts_are_written_listed_and_deleted_on_the_command_line() {
 
     let missing = place.dirigent(["prompts", "show", "explore"]).with_code(2).stderr;
     assert!(
-        missing.contains("there is no system prompt `explore`: there are default, support"),
+        missing.contains("there is no system prompt `explore`; available system prompts: default, support"),
         "{missing}"
     );
     assert!(missing.contains("next: dirigent prompts list"), "{missing}");

@@ -346,7 +346,7 @@ fn approve_3_text_typed_before_the_dialog_approves_nothing_and_is_kept() {
     terminal.types("a");
     terminal.wait_for_prompt("> a");
     gate.open();
-    terminal.wait_for_prompt("guidance (a2.2 still waits for your answer): a");
+    terminal.wait_for_prompt("guidance (a2.2 is still waiting for your answer): a");
     terminal.types("sk me first\r");
     terminal.wait_for("guidance: ask me first");
     assert!(!served.place.work().join("first.txt").exists());

@@ -601,7 +601,7 @@ fn paor_10_changes_during_a_command_are_undone_only_on_request() {
          Also changed while `{MAKE}` ran, by this command or something else:\n  created   made.txt\n  \
          edited    other.txt  (cannot be restored: its content before or after the command is unknown)\n\
          Not undone, because only changes to files can be undone:\n  other effects of `{MAKE}`\n\
-         What changed while commands ran is left as it is; undo it, too, with `dirigent undo RUN --include-commands`.\n"
+         Changes made while commands were running are not undone. To undo them as well: `dirigent undo RUN --include-commands`.\n"
     );
     check(place, &shown.stdout, &preview);
 
@@ -632,7 +632,7 @@ fn paor_10_in_a_terminal_undo_asks_about_what_changed_while_a_command_ran() {
     let (served, _) = with_command();
     let place = &served.place;
     let terminal = Terminal::start(place.command(["undo", "last"]));
-    terminal.wait_for_prompt("Undo what changed while commands ran, too? [y/N]");
+    terminal.wait_for_prompt("Also undo changes made while commands were running? [y/N]");
     assert!(!terminal.contents().contains("delete    made.txt"));
     terminal.enters("y");
     terminal.wait_for_prompt("Undo these changes? [y/N]");

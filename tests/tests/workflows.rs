@@ -318,7 +318,7 @@ fn flow_1_a_new_workflow_is_a_file_to_edit() {
         .stdout;
     assert!(shown.starts_with("/look_at <file: path> [question]\n"), "{shown}");
     let again = place.dirigent(["workflow", "new", "look_at"]).with_code(2);
-    assert!(again.stderr.contains("it exists already"), "{}", again.stderr);
+    assert!(again.stderr.contains("it already exists"), "{}", again.stderr);
     let same = place.dirigent(["workflow", "new", "explain"]).with_code(0).stderr;
     assert!(same.contains("your file takes its place"), "{same}");
     let wrong = place.dirigent(["workflow", "new", "../x"]).with_code(2);
@@ -342,7 +342,7 @@ fn flow_1_a_projects_workflow_needs_trust_in_its_present_content() {
 
     let refused = place.run("/count_it").with_code(2);
     assert!(
-        refused.stderr.contains("whose present content is not trusted"),
+        refused.stderr.contains("whose current content is not trusted"),
         "{}",
         refused.stderr
     );

@@ -24,7 +24,7 @@ pub(crate) async fn list(
     let config = config::load(file, None)?;
     let folder = existing_folder(&command.workspace)?;
     let builder = Dirigent::builder().config(&config);
-    // The journal has services, whose tools agent files may name.
+    // Agent files may name the tools of services that are stored in the journal.
     let reading = builder.clone().model(OfflineModel).read_only_journal();
     let agents = match build(reading, db).await {
         Ok(dirigent) => dirigent.agents(Some(&folder)).await?,
@@ -42,7 +42,7 @@ pub(crate) async fn list(
     Ok(Exit::Success)
 }
 
-/// The canonical path of a project's folder.
+/// Returns the canonical path of a project's folder.
 pub(crate) fn existing_folder(path: &Path) -> Result<PathBuf, DirigentError> {
     let folder = path.canonicalize().ok().filter(|folder| folder.is_dir());
     folder.ok_or_else(|| DirigentError::Workspace {
@@ -101,7 +101,7 @@ fn write_agent(agent: &ListedAgent, folder: &Path, text: &mut String) {
     }
 }
 
-/// A path, relative to the project if it is inside the project.
+/// Returns a path relative to the project if it is inside the project, otherwise unchanged.
 fn display_path(path: &Path, folder: &Path) -> String {
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }

@@ -47,7 +47,7 @@ async fn list(db: Option<PathBuf>, command: &ListApprovalsCommand, output: &Outp
         });
     }
     if rules.is_empty() && !command.json {
-        output.note("no rules yet: to add one, answer `always` when a call waits for your approval");
+        output.note("no rules yet: to add one, answer `always` when a call is waiting for your approval");
     }
     Ok(Exit::Success)
 }
@@ -64,7 +64,7 @@ async fn remove(
     Ok(Exit::Success)
 }
 
-/// The number, the calls, and where and since when they are allowed, on one line.
+/// Formats a rule on one line: its number, its calls, its scope and its time.
 pub(crate) fn line(rule: &ApprovalRule) -> String {
     let within = match &rule.scope {
         RuleScope::Run(run) => format!("in run {}", run.short()),

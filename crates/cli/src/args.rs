@@ -74,12 +74,12 @@ pub(crate) enum Command {
     Conversations(ConversationsCommand),
     /// Pursue a goal in a copy of a sample project
     Demo(DemoCommand),
-    /// Continue a run that was interrupted, waits for you, or ended at a limit
+    /// Continue a run that was interrupted, is waiting for you, or ended at a limit
     #[command(after_long_help = RESUME_HELP)]
     Resume(ResumeCommand),
     /// Send guidance to a run, for its next plan
     Guide(GuideCommand),
-    /// Show the calls that wait for your approval, or decide on one
+    /// Show the calls that are waiting for your approval, or decide on one
     #[command(after_long_help = APPROVE_HELP)]
     Approve(ApproveCommand),
     /// List and remove the rules by which you always allow calls
@@ -597,7 +597,7 @@ pub(crate) struct UndoCommand {
     /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     pub(crate) yes: bool,
-    /// Also undo changes that happened while commands ran, whether by them or by something else
+    /// Also undo changes made while commands were running, whether by them or by something else
     #[arg(long)]
     pub(crate) include_commands: bool,
     /// Only show the steps

@@ -140,7 +140,7 @@ async fn missing_base_prompts(db: Option<PathBuf>, config: &Config) -> anyhow::R
     let described = |(agent, name): (&str, &str)| {
         let known = known.join(", ");
         format!(
-            "`[base_prompts]` assigns the system prompt `{name}`, which does not exist, to `{agent}`: there are {known}"
+            "`[base_prompts]` assigns the system prompt `{name}`, which does not exist, to `{agent}`; available system prompts: {known}"
         )
     };
     Ok(missing.map(described).collect())
@@ -189,7 +189,7 @@ struct CheckReport {
     agents: Agents,
     notes: Vec<String>,
     rules: Vec<ApprovalRule>,
-    /// What keeps runs from starting, apart from models and databases.
+    /// The problems that prevent runs from starting, except those of models and databases.
     problems: Vec<String>,
 }
 
@@ -291,7 +291,7 @@ impl CheckReport {
         Ok(text)
     }
 
-    /// Appends the access of commands and the database connections.
+    /// Appends the access of commands, and the database connections.
     fn write_tools(&self, text: &mut String) {
         let sandbox = self.config.sandbox();
         let network = if sandbox.network { "with" } else { "without" };

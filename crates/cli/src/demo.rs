@@ -29,7 +29,7 @@ pub(crate) async fn demo(
     command: DemoCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    // Opened before the folder is created, so that an unusable journal leaves no folder behind.
+    // The journal is opened before the folder is created, so that an unusable journal leaves no folder behind.
     let dirigent = match command.model {
         Some(model) => open_configured(db, &config::load(file, Some(model))?).await?,
         None => open(db).await?,

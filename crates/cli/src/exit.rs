@@ -18,7 +18,7 @@ Exit codes:
        of a worktree that conflict with yours
   3    a limit ended the run: iterations, time, tokens, cost, model calls, or the turns or time of
        its lead or reflector; continue it, with a higher limit if it has one: dirigent resume RUN
-  4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
+  4    the run is waiting for you: answer its question or decide about its calls, then dirigent resume RUN
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
   6    a replay differs from its recording
   7    the configuration is invalid, or `config check` or `models` cannot reach a model or database

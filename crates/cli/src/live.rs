@@ -39,7 +39,7 @@ pub(crate) struct LiveTree {
     prompt: Option<ProgressBar>,
     /// Output to print once the open dialog is closed; `None` while no dialog is open.
     deferred: Option<Vec<String>>,
-    /// The answer of a chat's turn, which is printed while it arrives; `None` outside of a chat.
+    /// The streamed answer of a chat's turn, which is printed as it arrives; `None` outside of a chat.
     answer: Option<AnswerStream>,
 }
 
@@ -60,7 +60,7 @@ struct ReplyPreview {
 }
 
 impl LiveTree {
-    /// With `answer`, replies of the lead are printed while they arrive.
+    /// Creates a tree. With `answer`, the lead's replies are printed while they arrive.
     pub(crate) fn new(answer: Option<AnswerStream>) -> Self {
         let lines = MultiProgress::new();
         let status =
@@ -156,7 +156,7 @@ impl LiveTree {
         }
     }
 
-    /// Shows a piece of an agent's reply: prints the blocks of an answer that are complete, and the end of the reply as a preview.
+    /// Shows a piece of an agent's reply: prints the completed blocks of an answer, and shows the end of the reply as a preview.
     pub(crate) fn show_delta(&mut self, delta: &Delta) {
         let answer = self.answer.as_mut();
         if let Some(blocks) = answer.and_then(|answer| answer.push(delta)) {
@@ -190,7 +190,7 @@ impl LiveTree {
         }
         preview.tail.push(&delta.text);
         let (_, columns) = console::Term::stderr().size();
-        // A line of full width wraps on some terminals.
+        // Some terminals wrap a line that fills the whole width.
         let columns = usize::from(columns).saturating_sub(preview.indent + 1);
         preview.bar.set_message(preview.tail.line(columns));
     }
@@ -199,7 +199,7 @@ impl LiveTree {
     fn update_previews(&mut self, event: &Event) {
         match (&event.kind, event.scope) {
             (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.stop_preview(agent, *turn),
-            // The turns of a continued lead are counted from 1 again.
+            // When the lead is continued, its turns are counted from 1 again.
             (EventKind::LeadContinued, Scope::Agent(agent)) => {
                 self.replied.remove(&agent);
             }
@@ -304,7 +304,7 @@ impl LiveTree {
         bar.force_draw();
     }
 
-    /// Removes the tree from the screen. Returns what was printed of the answer.
+    /// Removes the tree from the screen. Returns the answer stream of a chat, which knows how much of the answer was printed.
     pub(crate) fn finish(self) -> Option<AnswerStream> {
         self.status.finish_and_clear();
         if let Some(prompt) = &self.prompt {
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(preview(&tree).unwrap(), "I will look");
         tree.show(&replied(1));
         assert_eq!(preview(&tree), None);
-        // Pieces and events arrive independently.
+        // Pieces and events do not arrive in a fixed order.
         show_delta(&mut tree, 1, " at it");
         assert_eq!(preview(&tree), None);
         show_delta(&mut tree, 3, "Found");

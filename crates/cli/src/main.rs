@@ -54,8 +54,8 @@ use crate::exit::Exit;
 use crate::output::Output;
 
 /// The longest time to wait for background tasks after the command has finished. They close the journal and clean up after cancelled
-/// commands: kill their processes, restore protected files and delete temporary ones. Cleanup takes milliseconds, on a busy computer
-/// seconds. Only a blocked task, such as a DNS lookup, uses the whole time.
+/// commands: kill their processes, restore protected files and delete temporary ones. Cleanup takes milliseconds, or seconds on a busy
+/// computer. Only a blocked task, such as a DNS lookup, uses the whole time.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time to wait for background tasks after a second Ctrl-C: enough to kill the processes of commands.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);

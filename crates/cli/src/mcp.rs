@@ -18,7 +18,7 @@ use crate::open::build;
 use crate::output::{Output, sanitize};
 use crate::time::local;
 
-/// The longest file that is imported, in bytes.
+/// Maximum size of a file to import, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 pub(crate) async fn mcp(
@@ -47,7 +47,7 @@ pub(crate) async fn mcp(
     done
 }
 
-/// Says before a run that the project's services are not used, if the user has not trusted them.
+/// Warns, before a run, that the project's services are not used because the user has not trusted them.
 pub(crate) async fn warn_untrusted(
     dirigent: &Dirigent,
     workspace: &Path,
@@ -61,7 +61,7 @@ pub(crate) async fn warn_untrusted(
             "is not trusted yet"
         };
         output.note(&sanitize(&format!(
-            "the project's services in {} are not used, because the file {why}: `dirigent mcp trust` after you have read it",
+            "the project's services in {} are not used, because the file {why}: read it, then run `dirigent mcp trust`",
             file.path.display()
         )));
     }
@@ -88,7 +88,7 @@ async fn update(dirigent: &Dirigent, command: UpdateServiceCommand, output: &Out
     Ok(report_start("Updated", &updated, output))
 }
 
-/// Returns the settings with those that the options give.
+/// Returns the settings, changed by the options that are set.
 fn changed(settings: ServiceSettings, options: ServiceOptions) -> anyhow::Result<ServiceSettings> {
     let mut settings = settings;
     if let Some((command, args)) = options.command.split_first() {
@@ -122,7 +122,7 @@ fn changed(settings: ServiceSettings, options: ServiceOptions) -> anyhow::Result
     Ok(settings)
 }
 
-/// Prints what has become of a service that was started once.
+/// Reports the result of starting a service once.
 fn report_start(done: &str, service: &RegisteredService, output: &Output) -> Exit {
     output.print(&format!("{done} {}", line(service)));
     output.print(&tools_text(service));
@@ -183,7 +183,7 @@ async fn start(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) -
     let service = dirigent.start_service(&command.name, Some(&folder)).await?;
     output.print(&tools_text(&service));
     output.note(&format!(
-        "the service {} could be started, and ends with this command; runs start it when they need it",
+        "the service {} can be started; it stops when this command ends, and runs start it when they need it",
         service.name
     ));
     Ok(Exit::Success)
@@ -194,7 +194,7 @@ async fn stop(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) ->
     let service = dirigent.stop_service(&command.name, Some(&folder)).await?;
     output.print(&format!("Stopped {}", service.name));
     output.note(&format!(
-        "runs that use it already go on; to let runs use it again: dirigent mcp start {}",
+        "runs that already use it are not affected; to let runs use it again: dirigent mcp start {}",
         service.name
     ));
     Ok(Exit::Success)
@@ -204,7 +204,7 @@ async fn logs(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) ->
     let service = find(dirigent, &command.name, &command.workspace).await?;
     let Some(start) = &service.last_start else {
         output.note(&format!(
-            "the service {name} was not started yet with these settings; dirigent mcp start {name} starts it",
+            "the service {name} has not been started with these settings yet; dirigent mcp start {name} starts it",
             name = service.name
         ));
         return Ok(Exit::Success);
@@ -295,7 +295,7 @@ async fn trust(dirigent: &Dirigent, command: &TrustServicesCommand, output: &Out
             exit = if exit == Exit::Success { started } else { exit };
         } else if service.hides.contains(&origin) {
             output.note(&format!(
-                "its service {} is not used, because there is one of this name already",
+                "its service {} is not used, because a service with this name already exists",
                 service.name
             ));
         }

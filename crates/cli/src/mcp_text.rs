@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::request_text::one_line;
 use crate::time::local;
 
-/// All services, a line each, those that cannot be used, and the project's file that is not trusted.
+/// Lists all services, one per line, the services that cannot be used, and the project's file if it is not trusted.
 pub(crate) fn list_text(listed: &ServiceList) -> String {
     let mut text = String::new();
     for service in &listed.services {
@@ -65,7 +65,7 @@ pub(crate) fn line(service: &RegisteredService) -> String {
     )
 }
 
-/// The state, as commands see it, which start services for a moment only.
+/// Returns the state as shown by commands, which start a service only for a moment.
 fn state(service: &RegisteredService) -> &'static str {
     let has_failed = service
         .last_start
@@ -104,7 +104,7 @@ fn endpoint(service: &RegisteredService) -> String {
     }
 }
 
-/// A service that cannot be used, and why, on one line.
+/// Formats a service that cannot be used, with the reason, on one line.
 pub(crate) fn skipped_line(skipped: &SkippedService) -> String {
     format!("{}: {}", one_line(&skipped.name), one_line(&skipped.reason))
 }
@@ -162,7 +162,7 @@ pub(crate) fn show_text(service: &RegisteredService) -> String {
     text + &tools_text(service)
 }
 
-/// The tools of a service with one sentence each, those that have changed, and those that cannot be called.
+/// Lists the tools of a service with one sentence each, the tools that have changed, and the tools that cannot be called.
 pub(crate) fn tools_text(service: &RegisteredService) -> String {
     let mut text = String::new();
     for (name, summary) in service.tool_summaries() {

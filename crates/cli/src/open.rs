@@ -25,7 +25,7 @@ pub(crate) async fn open_reading(db: Option<PathBuf>) -> Result<Dirigent, Dirige
     build(Dirigent::builder().read_only_journal(), db).await
 }
 
-/// Opens the journal for a command that only reads it; `None` if it is the default journal and nothing has created it yet.
+/// Opens the journal for a command that only reads it; `None` if it is the default journal and does not exist yet.
 pub(crate) async fn open_if_created(db: Option<PathBuf>) -> Result<Option<Dirigent>, DirigentError> {
     match db {
         Some(_) => open_reading(db).await.map(Some),
@@ -33,7 +33,7 @@ pub(crate) async fn open_if_created(db: Option<PathBuf>) -> Result<Option<Dirige
     }
 }
 
-/// Opens the journal for a command that only reads it and needs none; `None` if there is no journal.
+/// Opens the journal for a command that reads it but also works without it; `None` if there is no journal.
 pub(crate) async fn open_if_exists(db: Option<PathBuf>) -> Result<Option<Dirigent>, DirigentError> {
     match open_reading(db).await {
         Ok(dirigent) => Ok(Some(dirigent)),

@@ -102,8 +102,8 @@ impl Output {
         read_line()
     }
 
-    /// Asks for a line without blocking the thread. A caller that stops waiting leaves a thread that reads the next line, so this is for
-    /// processes that then end.
+    /// Asks for a line without blocking the thread. If the caller stops waiting, the thread stays behind and consumes the next line, so
+    /// use this only in a process that then ends.
     pub(crate) async fn ask_aside(&self, question: &str) -> Option<String> {
         self.write(&[question.as_bytes()]);
         let (sender, line) = tokio::sync::oneshot::channel();
@@ -129,7 +129,7 @@ fn read_line() -> Option<String> {
 /// A unified diff in colours.
 fn coloured_diff(diff: &str) -> String {
     let colour = |line: &str| {
-        // Changes while commands ran are shown in comments.
+        // Changes made while commands were running are shown in comments.
         let style = match line.strip_prefix("# ").unwrap_or(line).as_bytes() {
             [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => Style::new().bold(),
             [b'+', ..] => Style::new().green(),
@@ -142,7 +142,7 @@ fn coloured_diff(diff: &str) -> String {
     diff.lines().map(colour).collect::<Vec<_>>().join("\n")
 }
 
-/// Makes text from models and tools safe to print: replaces control characters, bidirectional controls and zero-width characters by
+/// Makes text from models and tools safe to print: replaces control characters, bidirectional controls and zero-width characters with
 /// `U+FFFD`. For text that the user needs for a decision, use [`escape_invisible`].
 pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
@@ -150,8 +150,8 @@ pub(crate) fn sanitize(text: &str) -> String {
         .collect()
 }
 
-/// Makes text safe to print and unambiguous: replaces each character that [`sanitize`] would replace, all other invisible characters and
-/// all whitespace except spaces and line breaks by its code point, such as `⟨U+202E⟩`.
+/// Makes text safe to print and unambiguous. Characters that [`sanitize`] would replace, other invisible characters, and whitespace
+/// except spaces and line breaks are shown as code points, such as `⟨U+202E⟩`.
 pub(crate) fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

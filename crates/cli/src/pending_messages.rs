@@ -38,7 +38,7 @@ pub(crate) fn pending_messages_json(messages: &[PendingMessage]) -> Value {
     )
 }
 
-/// Prints the messages that were rejected after the resume, each with its reason.
+/// Prints the messages that the resumed run rejected, each with the reason.
 pub(crate) async fn report_rejected(
     dirigent: &Dirigent,
     messages: &[PendingMessage],

@@ -1,4 +1,4 @@
-//! The requests of a run that wait for the user: calls to approve and questions.
+//! The requests of a run that are waiting for the user: calls to approve, and questions.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,18 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PendingRequests {
-    /// The calls that wait for approval, oldest first.
+    /// The calls that are waiting for approval, oldest first.
     pub(crate) calls: Vec<PendingCall>,
     /// The open questions, oldest first.
     pub(crate) questions: Vec<OpenQuestion>,
     /// The rules with which the run started.
     pub(crate) policy: Policy,
-    /// The user's own folder, in which the run works or for which its worktree was made.
+    /// The user's own folder: the folder in which the run works or, for a run in a worktree, the folder for which the worktree was
+    /// created.
     pub(crate) folder: String,
 }
 
-/// A call that waits for approval.
+/// A call that is waiting for approval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PendingCall {
     pub(crate) call: WaitingCall,
@@ -28,11 +29,11 @@ pub(crate) struct PendingCall {
     pub(crate) affected_subtasks: Vec<String>,
     /// The plan that the call submits (LEAD-2); `None` for any other call.
     pub(crate) proposal: Option<Proposal>,
-    /// Patterns with which the user may allow the call, and calls like it from now on, the narrowest first.
+    /// Patterns with which the user may allow the call and similar calls from now on, the narrowest first.
     pub(crate) suggestions: Vec<CallPattern>,
 }
 
-/// A plan that waits for approval.
+/// A plan that is waiting for approval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Proposal {
     pub(crate) plan: Plan,
@@ -95,7 +96,8 @@ impl PendingRequests {
             .find(|pending| same_call(pending.call.approval.effect, effect))
     }
 
-    /// Adds the fields `waiting` and `questions`, as in a report, and `question`, the oldest question or `null`, to a JSON object.
+    /// Adds to a JSON object the fields `waiting` and `questions`, as in a report, and the field `question`: the oldest question, or
+    /// `null`.
     pub(crate) fn add_to_json(&self, object: &mut Value) {
         let calls: Vec<&WaitingCall> = self.calls.iter().map(|pending| &pending.call).collect();
         object["waiting"] = json!(calls);

@@ -39,7 +39,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         EventKind::WorkspaceShared { runs } => {
             format!("  {} {}", style("!").yellow().bold(), sharing_text(runs))
         }
-        // The summary tells how the run ended.
+        // The summary shows how the run ended.
         EventKind::PhaseChanged { transition } if transition.to.is_terminal() => return None,
         EventKind::PhaseChanged { transition } => {
             let iteration = if transition.iteration > 1 {
@@ -147,7 +147,8 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
     Some(text)
 }
 
-/// Says from which folder and commit the worktree was made, and how many uncommitted changes it lacks.
+/// Describes a worktree: the folder and the commit that it was created from, and the number of uncommitted changes that it does not
+/// contain.
 fn worktree_text(worktree: &Worktree) -> String {
     let Worktree {
         origin,

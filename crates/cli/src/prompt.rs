@@ -1,4 +1,4 @@
-//! The line in which the user types.
+//! The line in which the user is typing.
 
 use crate::output::sanitize;
 
@@ -16,7 +16,7 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    /// Fits the line into `columns`, with `▏` at the cursor. Of a longer text, only the part around the cursor is shown.
+    /// Fits the line into `columns`, with `▏` at the cursor. If the text is too long, only the part around the cursor is shown.
     pub(crate) fn line(&self, columns: usize) -> String {
         let room = columns.saturating_sub(console::measure_text_width(&self.label) + 2);
         if self.text.is_empty() {

@@ -76,7 +76,7 @@ async fn add(db: Option<PathBuf>, command: &AddPromptCommand, output: &Output) -
     Ok(Exit::Success)
 }
 
-/// Returns the stored prompt. If it was not stored, prints the text that was typed in the editor, which would be lost.
+/// Returns the stored prompt. If storing failed, prints the text that the user typed in the editor, so that it is not lost.
 fn or_print(
     stored: Result<SystemPrompt, DirigentError>,
     source: &TextSource,
@@ -186,7 +186,7 @@ async fn show_enhanced(
     Ok(Exit::Success)
 }
 
-/// Reads the base prompts of agents: those of the configuration, and the one that the command gives its agent.
+/// Reads the base prompts of agents: the configured prompts, and the prompt that the command sets for its agent.
 async fn base_prompts(
     db: Option<PathBuf>,
     config: &Config,
@@ -223,7 +223,7 @@ impl TextSource {
     }
 }
 
-/// Reads a prompt's text from the arguments, standard input, a file, or the user's editor, in which `present` is edited.
+/// Reads a prompt's text from the arguments, standard input, a file, or the user's editor, which opens with the text `present`.
 fn read_text(source: &TextSource, present: &str) -> anyhow::Result<String> {
     match (&source.text, &source.file) {
         (Some(dash), _) if dash == "-" => {

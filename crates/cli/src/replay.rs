@@ -33,8 +33,7 @@ impl<'a> RecordingFile<'a> {
             Err(error) => Err(error),
         };
         written.map_err(|error| {
-            // The error becomes text, so that the exit code is 1 and not the code for bad usage: the file was writable when the run
-            // started.
+            // Converted to text, so that the exit code is 1 and not the code for bad usage: the file was writable when the run started.
             anyhow::anyhow!(
                 "cannot write the recording: {error}; the run itself is in the journal: write its recording with \
                  `dirigent show {} --record FILE`",
@@ -67,7 +66,7 @@ pub(crate) async fn replay(
     let builder = Dirigent::builder().config(&config).model(OfflineModel);
     let dirigent = build(builder, db).await?;
     let run = dirigent.replay(&recording, goal).await?;
-    // The recording contains all answers.
+    // The recording contains all the user's answers.
     let watching = WatchOptions {
         non_interactive: true,
         replayed: true,

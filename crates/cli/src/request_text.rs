@@ -1,7 +1,7 @@
 //! Calls, questions and decisions as text for the person who decides.
 //!
-//! Text that the user needs for a decision goes through [`escape_invisible`], so that text from a model cannot control the terminal, hide a
-//! part of itself or imitate a line of the dialog.
+//! Text that the user needs for a decision is escaped by [`escape_invisible`], so that a model's text cannot control the terminal, hide
+//! parts of itself or imitate a line of the dialog.
 
 use console::style;
 use dirigent::approval_rules::CallPattern;
@@ -22,7 +22,7 @@ const DIGITS: usize = 12;
 /// The maximum width of a line of [`request_summaries`], in columns.
 const SUMMARY_WIDTH: usize = 90;
 
-/// A pending call in full: agent, tool, all parameters, workspace, sub-tasks that wait for it, digest and expiry.
+/// A pending call in full: agent, tool, all parameters, workspace, sub-tasks that are waiting for it, digest and expiry.
 pub(crate) fn approval_lines(pending: &PendingCall) -> Vec<String> {
     let approval = &pending.call.approval;
     let effect = approval.effect;
@@ -63,7 +63,7 @@ pub(crate) fn approval_lines(pending: &PendingCall) -> Vec<String> {
     lines
 }
 
-/// A plan that waits for approval: its summary, its tree, then the task or the calls of each sub-task in full.
+/// A plan that is waiting for approval: its summary, its tree, then the task or the calls of each sub-task in full.
 fn proposal_lines(proposal: &Proposal) -> Vec<String> {
     let plan = &proposal.plan;
     let mut lines = block("", &plan.summary);
@@ -86,7 +86,7 @@ fn call_lines(call: &PlannedCall) -> Vec<String> {
         .collect()
 }
 
-/// Text after a prefix, with each further line marked as its continuation.
+/// Formats text after a prefix, with each further line marked as a continuation.
 fn block(prefix: &str, text: &str) -> Vec<String> {
     let mut lines = text.trim_end().split('\n').map(escape_invisible);
     let first = lines.next().unwrap_or_default();
@@ -166,7 +166,7 @@ pub(crate) fn request_lines(run: RunId, requests: &PendingRequests) -> Vec<Strin
     lines
 }
 
-/// The calls that the user may always allow instead of only the one that waits.
+/// Returns the lines that suggest patterns of calls to allow from now on, instead of only the pending call.
 fn suggestion_lines(suggestions: &[CallPattern]) -> Vec<String> {
     let one_of = (!suggestions.is_empty()).then(|| "  with CALLS one of:".to_owned());
     let quoted = suggestions

@@ -15,7 +15,7 @@ pub(crate) enum Screen<'a> {
     Json(&'a Output),
     Plain(PlainScreen<'a>),
     Live(LiveTree),
-    /// Nothing, for a chat without a terminal, which prints answers alone.
+    /// Shows nothing: a chat without a terminal prints only the answers.
     Silent(&'a Output),
 }
 
@@ -93,7 +93,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Runs a program that has the terminal for itself, such as an editor.
+    /// Runs a program that uses the whole terminal, such as an editor.
     pub(crate) fn suspend<T>(&self, program: impl FnOnce() -> T) -> T {
         match self {
             Screen::Json(_) | Screen::Plain(_) | Screen::Silent(_) => program(),
@@ -110,7 +110,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Ends the output. Returns what was printed of a chat's answer while it arrived, if anything.
+    /// Ends the output. Returns the answer stream of a chat, if there is one, which knows how much of the answer was printed.
     pub(crate) fn finish(self) -> Option<AnswerStream> {
         match self {
             Screen::Json(_) | Screen::Silent(_) => None,

@@ -95,7 +95,7 @@ fn ask(others_text: &str, others: &[RunRecord], offer: Offer, output: &Output) -
     }
 }
 
-/// The end of the other runs, as in "until it ends".
+/// Returns the words to use after "until" about the other runs.
 fn end_text(others: &[RunRecord]) -> &'static str {
     match others {
         [_] => "it ends",
@@ -117,8 +117,8 @@ impl WaitNotice {
         }
     }
 
-    /// Starts a run and returns it, or returns how the process exits if a signal ended the wait for the start. A run that was started
-    /// despite the signal is cancelled; a second signal ends the wait at once.
+    /// Starts a run and returns it, or returns how the process exits if a signal ended the wait for the start. If the run still starts
+    /// after the signal, it is cancelled. A second signal ends the wait at once.
     pub(crate) async fn start(
         self,
         dirigent: &Dirigent,

@@ -35,7 +35,7 @@ pub(crate) async fn runs(
     let mut text = String::new();
     for record in &runs {
         let read = pending_work(&dirigent, record).await;
-        // A run that cannot be read does not hide the others.
+        // A run that cannot be read must not hide the others.
         let unreadable = read
             .as_ref()
             .err()
@@ -179,7 +179,7 @@ async fn pending_work(
     ))
 }
 
-/// The run's pending requests. A run that has ended and does not wait for the user has none, so its journal is not read.
+/// Returns the run's pending requests. A run that has ended and is not waiting for the user has none, so its journal is not read.
 async fn pending_requests(dirigent: &Dirigent, record: &RunRecord) -> Result<PendingRequests, DirigentError> {
     match RunState::from_record(record) {
         RunState::Running | RunState::Interrupted | RunState::UserRequired => {
@@ -303,7 +303,7 @@ async fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> a
     Ok(Exit::Success)
 }
 
-/// Returns a line that says whether a run without an end is active or was interrupted.
+/// Returns a line that says whether a run that has not ended is active or was interrupted.
 fn unfinished(record: &RunRecord) -> String {
     match record.owner_pid {
         Some(pid) => format!("It is running in process {pid}."),

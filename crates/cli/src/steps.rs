@@ -67,7 +67,7 @@ impl<'a> Steps<'a> {
             Some(events) => events.join("; "),
             None => match &entry.input {
                 Input::Run(RunInput::CallSettled { effect }) => {
-                    format!("{effect} no longer waits for you")
+                    format!("{effect} is no longer waiting for you")
                 }
                 Input::Run(input) => input.description().to_owned(),
                 Input::Agent(input) => input.description().to_owned(),

@@ -136,7 +136,7 @@ fn can_confirm(command: &UndoCommand, output: &Output) -> bool {
     !command.json && output.is_interactive()
 }
 
-const INCLUDE_COMMANDS: &str = "Undo what changed while commands ran, too? [y/N] ";
+const INCLUDE_COMMANDS: &str = "Also undo changes made while commands were running? [y/N] ";
 
 /// The steps of an undo, shown before it is applied.
 struct UndoPreview {
@@ -162,7 +162,7 @@ impl UndoPreview {
         }
     }
 
-    /// Returns true if the user can be asked whether to undo what changed while commands ran.
+    /// Returns true if the user can be asked whether to also undo the changes made while commands were running.
     fn can_include_commands(&self, command: &UndoCommand, output: &Output) -> bool {
         let mut files = self
             .undo
@@ -230,13 +230,14 @@ impl UndoPreview {
         if is_left && !self.can_include_commands(command, output) {
             let _ = writeln!(
                 text,
-                "What changed while commands ran is left as it is; undo it, too, with `dirigent undo {run}{after} --include-commands`."
+                "Changes made while commands were running are not undone. To undo them as well: `dirigent undo {run}{after} --include-commands`."
             );
         }
         text
     }
 
-    /// Lists the files that changed while commands ran. If these changes are undone, lists only the files that cannot be restored.
+    /// Lists the files that changed while commands were running. If these changes are undone, lists only the files that cannot be
+    /// restored.
     fn add_commands(&self, text: &mut String) {
         for command in self.undo.during_commands() {
             let is_undone = |file: &&CommandFile| self.undo.includes_commands() && file.restorable;
@@ -321,7 +322,7 @@ fn outcome_text(undone: &Undone) -> String {
     text
 }
 
-/// The run's changes that are not changes to files, without duplicates.
+/// Lists the run's other changes, which are not file changes, without duplicates.
 fn other_changes(changes: &[StateChange]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for change in changes {

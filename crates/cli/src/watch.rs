@@ -92,7 +92,7 @@ pub(crate) async fn watch(
     if !watching.json {
         print_summary(dirigent, &ended.events, run.id(), watching, output).await?;
     }
-    // The programs of services may need a moment to store what they were told.
+    // The services' programs may need a moment to save their data.
     dirigent.end_services().await;
     Ok(Exit::from_end_reason(ended.report.end.as_ref()))
 }
@@ -101,7 +101,7 @@ pub(crate) async fn watch(
 pub(crate) struct EndedRun {
     pub(crate) report: Arc<Report>,
     pub(crate) events: Events,
-    /// What was printed of a chat's answer while it arrived; `None` if nothing was.
+    /// The answer stream of a chat; `None` if nothing was streamed.
     pub(crate) answer: Option<AnswerStream>,
 }
 
@@ -170,7 +170,7 @@ pub(crate) async fn watch_to_end(
     }))
 }
 
-/// The next input of the user; pending forever without a session.
+/// Waits for the next input of the user; pending forever without a session.
 async fn next_input(session: &mut Option<InteractiveSession>) -> InputEvent {
     match session {
         Some(session) => session.next_input().await,
@@ -178,7 +178,7 @@ async fn next_input(session: &mut Option<InteractiveSession>) -> InputEvent {
     }
 }
 
-/// The next piece of a model's reply; pieces that arrived faster than they could be shown are missing.
+/// Waits for the next piece of a model's reply. Pieces that arrived faster than they could be shown are skipped.
 async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<Delta> {
     loop {
         match deltas.as_mut()?.recv().await {
@@ -204,7 +204,7 @@ pub(crate) async fn print_summary(
     let report = view.report();
     let short = run.short();
     if report.changed.is_empty() && report.changed_during_commands.is_empty() {
-        // There is nothing to see or to undo.
+        // There are no changes to show or undo.
     } else if watching.diff {
         let diff = match watching.replayed {
             true => dirigent.diff_of(view).await?,

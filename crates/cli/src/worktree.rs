@@ -16,9 +16,8 @@ use crate::open::open_existing;
 use crate::output::{Output, sanitize};
 use crate::signals::ShutdownSignals;
 
-/// After a run, offers to apply the changes in its worktree, or says how to apply them. Removes a worktree without
-/// changes. The offer does not affect how the run ended: after an error, which is only reported, or a signal, the
-/// worktree is kept.
+/// After a run, offers to apply the changes in its worktree, or says how to apply them. Removes a worktree without changes. The offer
+/// does not affect the run's outcome: an error is only reported, and after an error or a signal the worktree is kept.
 pub(crate) async fn offer(
     dirigent: &Dirigent,
     run: RunId,
@@ -147,7 +146,7 @@ fn applied_text(worktree: &RunWorktree, run: RunId, applied: &AppliedWorktree) -
         "The worktree was removed.".to_owned()
     } else {
         format!(
-            "The worktree stays, because `dirigent resume {}` continues in it.",
+            "The worktree was kept, because `dirigent resume {}` can continue in it.",
             run.short()
         )
     };

@@ -86,7 +86,7 @@ pub enum SelectionError {
     NoQuestion,
     /// No open question has this id.
     #[error(
-        "the question `{question}` is not open: it was answered, has ended or was never asked. Open: {}",
+        "the question `{question}` is not open: it was already answered, has been withdrawn or was never asked. Open questions: {}",
         listed(open)
     )]
     NotOpen {
@@ -97,7 +97,7 @@ pub enum SelectionError {
     },
     /// The answer has several words, and the first word is not the id of a question.
     #[error(
-        "`{word}` is not the id of a question, such as `a3.7`: put an answer of several words in quotes. Open: {}",
+        "`{word}` is not the id of a question, such as `a3.7`: put an answer of several words in quotes. Open questions: {}",
         listed(open)
     )]
     NotAnId {

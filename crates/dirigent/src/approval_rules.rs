@@ -46,7 +46,7 @@ pub enum ApprovalRuleError {
         /// The run.
         run: RunId,
     },
-    /// The pattern is too long to be read, has control characters, or could not appear in a configuration.
+    /// The pattern is too long for the user to read, has control characters, or could not appear in a configuration.
     #[error(
         "these calls cannot be allowed by a rule: its text would be too long or unclear; add a shorter rule to your configuration"
     )]
@@ -73,7 +73,7 @@ pub struct ApprovalRules {
 pub struct SavedRule {
     /// The rule.
     pub rule: ApprovalRule,
-    /// Whether the run has the rule already, or gets it once it is resumed; `None` if the run has ended.
+    /// Whether the run already has the rule, or will get it when it is resumed; `None` if the run has ended.
     pub outcome: Option<SteerOutcome>,
 }
 
@@ -105,8 +105,9 @@ impl Dirigent {
         Ok(stored.into_iter().map(allow).collect())
     }
 
-    /// Sends a run that has just started the rules that were saved after `known`, its own rules, were read: whoever saved them may not have
-    /// found the run yet. The run has started, so a failure is only logged: the user is asked again.
+    /// Sends a newly started run the rules that were saved after its starting rules, `known`, were read, because whoever saved them may
+    /// not have found the run yet. A failure is only logged, because the run has already started: without the rules, it asks the user
+    /// about these calls.
     pub(crate) async fn send_later_rules(
         &self,
         run: &RunHandle,
@@ -129,8 +130,8 @@ impl Dirigent {
 }
 
 impl ApprovalRules {
-    /// Allows calls from now on, in the active runs too in which the rule holds. The same rule is not added twice. `run` is the run whose user allows
-    /// them.
+    /// Allows matching calls from now on, including in active runs within the rule's scope. An identical rule is not added twice. `run`
+    /// is the run in which the user allows the calls.
     ///
     /// # Errors
     /// [`ApprovalRuleError::NoConversation`], [`ApprovalRuleError::Pattern`]; an unknown run; an error of the journal.
@@ -147,7 +148,7 @@ impl ApprovalRules {
         let others = active.into_iter().filter(|other| *other != run);
         let others = others.map(async |other| {
             if let Err(error) = self.send(other, &rule.calls).await {
-                tracing::warn!(run = %other, %error, "an active run does not get a new approval rule before it is resumed");
+                tracing::warn!(run = %other, %error, "an active run will not get a new approval rule until it is resumed");
             }
         });
         let (outcome, _) = futures::join!(self.send(run, &rule.calls), join_all(others));
@@ -194,7 +195,7 @@ impl ApprovalRules {
         .await
     }
 
-    /// Deletes a rule, and returns it as it was. Runs that have it already keep it.
+    /// Deletes a rule, and returns it. Runs that already have the rule keep it.
     ///
     /// # Errors
     /// [`ApprovalRuleError::NoSuchRule`]; an error of the journal.
@@ -238,7 +239,7 @@ fn save(
     }
 }
 
-/// Returns the active runs in which rules of this scope hold. Blocks.
+/// Returns the active runs within the scope. Blocks.
 fn active_runs(journal: &Journal, scope: &RuleScope) -> Result<Vec<RunId>, StoreError> {
     let active = RunFilter::new().state(RunState::Running).limit(usize::MAX);
     let mut runs = Vec::new();

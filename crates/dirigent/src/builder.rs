@@ -236,8 +236,9 @@ impl Builder {
         Ok(self.models().list_agents(registry))
     }
 
-    /// Reads the workflows that users can invoke, as [`Dirigent::workflows`] does, without creating the journal or writing to it. The journal is
-    /// read only if the project has workflow files; if it cannot be read, none of them is trusted, and [`Workflows::notes`] says so.
+    /// Reads the workflows that users can invoke, as [`Dirigent::workflows`] does, without creating the journal or writing to it. The
+    /// journal is read only if the project has workflow files; if it cannot be read, none of these files is trusted, and
+    /// [`Workflows::notes`] contains a note.
     ///
     /// # Errors
     /// The errors of [`Builder::check`].
@@ -313,7 +314,8 @@ impl Builder {
         factory.setup_for(workspace, options.mode, &stored)
     }
 
-    /// Returns the services of every run: those of the configuration and of the journal, without opening the journal for writing. A journal that cannot be read has none. Reads the disk.
+    /// Returns the services of every run, from the configuration and the journal, without opening the journal for writing. If the journal
+    /// cannot be read, only the configuration's services are returned. Reads the disk.
     fn known_services(&self) -> ServiceAccess {
         let path = self.journal.clone().or_else(|| default_journal().ok());
         let path = path.filter(|path| path.is_file());
@@ -336,7 +338,7 @@ impl Builder {
             config: self.config.clone(),
             profile: match self.model {
                 Some(_) => self.profile,
-                // The offline model parses results, so they must not be cut.
+                // The offline model parses results, so they must not be truncated.
                 None => ModelProfile {
                     max_result: None,
                     ..self.profile

@@ -33,8 +33,9 @@ use crate::{DirigentError, Goal};
 
 /// An orchestrator of runs. Clones share it. When the last clone is dropped, its runs stop and can be resumed later.
 ///
-/// No method waits for the disk on its thread: such work runs on tokio's blocking threads, and runs to its end even if the caller stops waiting. A tokio
-/// runtime with timers and IO (`enable_all`) must be running. While it shuts down, methods return [`dirigent_runtime::RuntimeError::Stopped`].
+/// No method blocks its thread on disk access: such work runs on tokio's blocking threads, and completes even if the caller stops
+/// waiting. A tokio runtime with timers and IO (`enable_all`) must be running. While it shuts down, methods return
+/// [`dirigent_runtime::RuntimeError::Stopped`].
 #[derive(Clone)]
 pub struct Dirigent {
     pub(crate) orchestrator: Orchestrator,
@@ -42,13 +43,13 @@ pub struct Dirigent {
     pub(crate) run_spec_factory: Arc<RunSpecFactory>,
     /// The models of the configuration; `None` if the program sets its own model.
     pub(crate) configured: Option<ConfiguredModels>,
-    /// Whether git is confined, as commands are.
+    /// Whether git is sandboxed, as commands are.
     pub(crate) confinement: Confinement,
     /// The MCP services of this process.
     pub(crate) mcp: McpServices,
     /// Where the services are configured.
     pub(crate) services: Arc<ServiceRegistry>,
-    /// The queue of runs that wait for permission to start.
+    /// The queue of runs that are waiting for permission to start.
     pub(crate) starts: StartQueue,
 }
 
@@ -135,7 +136,7 @@ impl Dirigent {
         Ok(handle)
     }
 
-    /// Starts a run that ends at once with the answer of its turn. It needs no model, and does not touch its folder.
+    /// Starts a run that ends immediately with the answer of its turn. The run needs no model and does not access its folder.
     async fn start_answered(
         &self,
         run: RunId,
@@ -175,9 +176,9 @@ impl Dirigent {
         self.reading(move |journal| record_run(journal, run)).await
     }
 
-    /// Replays a recording with the agents, prompts and tools of this orchestrator and journals it as a new run, which has reached the end of the
-    /// recording when this function returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. So a recorded run can serve
-    /// as a test:
+    /// Replays a recording with the agents, prompts and tools of this orchestrator and journals it as a new run, which has reached the
+    /// end of the recording when this function returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. This
+    /// makes a recorded run usable as a test:
     ///
     /// ```
     /// use dirigent::{Dirigent, Goal};
@@ -222,9 +223,9 @@ impl Dirigent {
     }
 
     /// Resumes a run at the end of its journal (HOST-2). Its agents ask the models that it was started with, by their references in the
-    /// configuration. A run that stopped with a question continues with the answer. A run that failed at a limit, or because no model could
-    /// be reached, plans again with the limits in `resume` (PAOR-1). A model and tools of its [`Goal`] must be given again, with
-    /// [`Resume::model`] and [`Resume::tool`].
+    /// configuration. A run that stopped with a question continues with the answer. A run that failed at a limit, or because no model
+    /// could be reached, plans again with the limits in `resume` (PAOR-1). If its [`Goal`] had its own model or tools, they must be given
+    /// again, with [`Resume::model`] and [`Resume::tool`].
     ///
     /// # Errors
     /// The run has ended, another process owns it, [`DirigentError::StartsBlocked`], `resume` has an answer but the run asked no question, the run would reach a limit at once,
@@ -307,9 +308,9 @@ impl Dirigent {
     /// that failure, so after an outage the fork asks the model again. The original run is unchanged.
     ///
     /// If the run is waiting for an answer, the guidance serves as the answer. Decisions about calls of the original run do not apply to
-    /// the fork: a call that waits or has not ended needs approval again in the fork (APPROVE-3).
+    /// the fork: a call that is waiting for approval or has not ended needs approval again in the fork (APPROVE-3).
     ///
-    /// The calls that the user always allowed in the run until then need no approval in the fork either.
+    /// Calls that the user had always allowed in the original run by then need no approval in the fork either.
     ///
     /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder. The fork asks the
     /// models of this orchestrator and uses its tools, even if the original run had its own model or tools ([`Goal::model`]).
@@ -356,12 +357,12 @@ impl Dirigent {
     /// # Errors
     /// The reason why the run does not accept the message, as for [`RunHandle::steer`]. A rejection by another process is always
     /// [`dirigent_runtime::RuntimeError::MessageRejected`]. A message for a run without an owner is also rejected if the run would not
-    /// accept it after the messages that already wait.
+    /// accept it after the messages that are already waiting.
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, DirigentError> {
         Ok(self.orchestrator.steer(run, steering).await?)
     }
 
-    /// Returns the messages that wait in the journal until the run is resumed, in the order in which they were sent.
+    /// Returns the messages that are waiting in the journal until the run is resumed, in the order in which they were sent.
     ///
     /// # Errors
     /// An error of the journal.
@@ -382,8 +383,9 @@ impl Dirigent {
         self.orchestrator.run(run)
     }
 
-    /// Returns the events of a run after journal entry `after` (0: from the first), as they occur, whichever process owns the run. They end
-    /// with the run, or when no process owns it any more; an unknown run has none. All watchers of a run share one reader of its entries.
+    /// Returns the events of a run after journal entry `after` (0 for all events), as they occur, whichever process owns the run. The
+    /// stream ends with the run, or when no process owns the run any more; for an unknown run, it is empty. All watchers of a run share
+    /// one reader of its entries.
     pub fn events(&self, run: RunId, after: u64) -> Events {
         self.orchestrator.events(run, after)
     }
@@ -426,8 +428,8 @@ impl Dirigent {
         self.reading(move |journal| journal.run(run)).await
     }
 
-    /// Plans how to undo all changes of a run in files, or the changes after its journal entry `after`. For a fork without `after`,
-    /// only the changes made after it was forked are undone. Nothing is changed before [`Undo::apply`].
+    /// Plans how to undo all file changes of a run, or those after its journal entry `after`. For a fork without `after`, only the
+    /// changes made after it was forked are undone. Nothing is changed before [`Undo::apply`].
     ///
     /// # Errors
     /// [`DirigentError::RunActive`] while a process owns the run, [`DirigentError::Workspace`] if its workspace no longer exists, or an unknown run
@@ -436,8 +438,8 @@ impl Dirigent {
         self.reading(move |journal| Undo::load(journal, run, after)).await
     }
 
-    /// Returns the changes of a run in files, or its changes after its journal entry `after`, in a format that `git apply` accepts. It compares the
-    /// content before the first change with the content after the last.
+    /// Returns all file changes of a run, or those after its journal entry `after`, in a format that `git apply` accepts. The diff
+    /// compares the content before the first change with the content after the last.
     ///
     /// # Errors
     /// An unknown run or entry.
@@ -446,8 +448,8 @@ impl Dirigent {
             .await
     }
 
-    /// Like [`Dirigent::diff`] for a run that is watched, including a replayed run, which is not in any journal. Leaves out what
-    /// interrupted calls may have changed.
+    /// Like [`Dirigent::diff`], but for a run that is being watched, including a replayed run, which is not in any journal. Does not
+    /// report the changes that interrupted calls may have made.
     ///
     /// # Errors
     /// An error of the journal.
@@ -464,9 +466,9 @@ impl Dirigent {
         self.reading(move |journal| read_run(journal, run)).await
     }
 
-    /// Stops all runs of this process at their last journal entry, so that they can be resumed, and all MCP services, and waits until their work has ended and
-    /// everything is stored, but at most a second for calls that ignore their cancellation. Waiters for these runs get an error. Runs that are
-    /// started, resumed or steered afterwards fail; the journal can still be read.
+    /// Stops all MCP services, and all runs of this process at their last journal entry, so that they can be resumed. Waits until their
+    /// work has ended and everything is stored, but at most one second for calls that ignore their cancellation. Waiters for these runs
+    /// get an error. Runs that are started, resumed or steered afterwards fail; the journal can still be read.
     ///
     /// # Errors
     /// The journal cannot store what the runs have done.

@@ -56,7 +56,7 @@ pub enum DirigentError {
         /// The error in its definition.
         reason: String,
     },
-    /// A tool has the name of a tool that every agent has.
+    /// A tool has the same name as a tool that every agent has.
     #[error(
         "a tool must not have the name `{name}`, because every agent has a tool with this name: rename it"
     )]
@@ -86,7 +86,7 @@ pub enum DirigentError {
         /// The other runs.
         runs: Vec<RunId>,
     },
-    /// The last turn of the conversation has not ended, so no other turn can begin.
+    /// The last turn of the conversation has not ended, so no new turn can begin.
     #[error(
         "the message was not sent as a turn, because the last turn, run {}, has not ended: answer it, resume it or cancel it first", run.short()
     )]
@@ -94,8 +94,10 @@ pub enum DirigentError {
         /// The run of the last turn.
         run: RunId,
     },
-    /// The conversation has used up its own limit of tokens or cost.
-    #[error("the conversation has used its limit of {limit}: raise the limit, or begin another conversation")]
+    /// The conversation has used up its own token or cost limit.
+    #[error(
+        "the conversation has reached its limit of {limit}: raise the limit, or begin another conversation"
+    )]
     ConversationBudget {
         /// The limit.
         limit: String,
@@ -105,7 +107,7 @@ pub enum DirigentError {
     ConversationSettings {
         /// The conversation.
         conversation: ConversationId,
-        /// The error in its JSON.
+        /// The error in the JSON of the settings.
         source: serde_json::Error,
     },
     /// The git repository of a workspace cannot have a worktree, or the changes of a worktree cannot be applied.
@@ -117,7 +119,7 @@ pub enum DirigentError {
         /// The number of paths in [`Undo::refused`](crate::Undo::refused).
         refused: usize,
     },
-    /// The memory refuses a fact, or does not have it.
+    /// The memory refuses a fact, or does not contain it.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// An approval rule cannot be added or deleted.

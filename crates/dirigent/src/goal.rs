@@ -38,9 +38,9 @@ pub struct Goal {
     pub(crate) workflow: Option<UsedWorkflow>,
     /// The name of the lead's base system prompt; `None` for the configured prompt or, without one, the default prompt.
     pub(crate) system_prompt: Option<String>,
-    /// The place of the run in its conversation.
+    /// The position of the run in its conversation.
     pub(crate) turn: Option<Turn>,
-    /// The services that the text asks for; set when the run starts.
+    /// The services that the text asks for. Set when the run starts.
     pub(crate) services: Vec<AskedService>,
     /// Whether a turn begins with a summary of its conversation.
     pub(crate) compact: bool,
@@ -71,9 +71,9 @@ pub(crate) struct OwnParts {
     pub(crate) profile: ModelProfile,
     pub(crate) agents: Vec<AgentDefinition>,
     pub(crate) policy: Policy,
-    /// The tools of the services that the run's agents may have. They run in the orchestrator's services.
+    /// The tools that the run's agents may have from services. The orchestrator's services execute them.
     pub(crate) service_tools: Vec<ToolSpec>,
-    /// The services that the run's agents may use beside those of all runs: those of its project.
+    /// The services of the run's project, which its agents may use in addition to the services of all runs.
     pub(crate) service_access: ServiceAccess,
 }
 
@@ -101,7 +101,8 @@ impl Goal {
         }
     }
 
-    /// Creates the goal of a recorded run, with its workspace, its limits, its mode, its files and the restrictions of its workflow, for [`crate::Dirigent::replay`].
+    /// Creates the goal of a recorded run, with the recorded workspace, limits, mode, files and workflow restrictions, for
+    /// [`crate::Dirigent::replay`].
     pub fn from_recording(recording: &Recording) -> Self {
         let spec = recording.spec();
         let goal = Goal::new(spec.goal.clone())
@@ -117,7 +118,7 @@ impl Goal {
         }
     }
 
-    /// Restricts the run as the workflow does.
+    /// Applies the workflow's restrictions to the run.
     pub(crate) fn workflow(self, workflow: UsedWorkflow) -> Self {
         Goal {
             workflow: Some(workflow),
@@ -200,14 +201,15 @@ impl Goal {
     }
 
     /// Sets which actions the lead may take itself, and whether its plans wait for approval (LEAD-2). The default is [`Mode::Auto`]. A
-    /// waiting plan is an approval of the tool `submit_plan`, whose parameters are the plan; it is answered like any other approval.
+    /// waiting plan is a call of the tool `submit_plan` that needs approval, with the plan as its parameters. It is approved or rejected
+    /// like any other call.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Has a turn of a conversation begin with the model's summary of the earlier messages, in place of most of them (LOOP-11). No effect
-    /// for a first turn, and outside of a conversation.
+    /// Begins a turn of a conversation with the model's summary of the earlier messages, which replaces most of them (LOOP-11). Has no
+    /// effect on a first turn or outside a conversation.
     pub fn compact(mut self) -> Self {
         self.compact = true;
         self

@@ -1,4 +1,4 @@
-//! The files that a goal mentions as `@path`, and includes on request.
+//! The files that a goal mentions as `@path`, and that [`Goal::include_files`] includes.
 //!
 //! An `@` has many other meanings (`me@example.com`, `@types/node`, `@property`), so only a word that names a text file of the workspace is
 //! a mention. Every other word stays as it is. If it nevertheless looks like a path, a note says why it is not included.
@@ -22,10 +22,10 @@ const MAX_MENTIONS: usize = 50;
 const MAX_PATH: usize = 1024;
 
 impl Goal {
-    /// Includes the workspace's text files that the text mentions as `@path` or `@"path with spaces"`: the lead reads them with the goal.
+    /// Includes the workspace's text files that the text mentions as `@path` or `@"path with spaces"`. The lead reads them with the goal.
     /// The text itself does not change. A mention begins at the start of a word, and the file must exist; any other `@` has no meaning.
-    /// Together, the files may have 64 KiB; of a longer file, the first lines are included. A run in its own worktree gets the files as
-    /// they are in the workspace, with uncommitted changes.
+    /// The files are limited to 64 KiB in total; if a file does not fit, only its first lines are included. A run in its own worktree
+    /// gets the files as they are in the workspace, with uncommitted changes.
     ///
     /// Without this call, a goal includes no files. So a program decides whether the text may cause files to be read, for example if it
     /// comes from somebody else. The agents of the run can read the same files.
@@ -188,7 +188,7 @@ fn read(workspace: &Workspace, path: &str) -> Result<GoalFile, FileError> {
     })
 }
 
-/// Shortens the file to its first lines that fit; `None` if none fits.
+/// Shortens the file to the first lines that fit; `None` if not even the first line fits.
 fn shorten(file: GoalFile, room: usize) -> Option<GoalFile> {
     if file.content.len() <= room {
         return Some(file);

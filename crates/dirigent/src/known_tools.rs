@@ -13,8 +13,8 @@ use crate::DirigentError;
 /// Built-in tools that exist only if they are configured. Any agent may list them; it gets those that exist.
 pub(crate) const OPTIONAL_TOOLS: [&str; 1] = ["execute_sql"];
 
-/// All tools that an agent may list, each with the access that it needs. The tools of an MCP service are known by their pattern,
-/// `mcp__SERVICE__*`, as a service says only when it runs which tools it has (MCP-2).
+/// All tools that an agent may list, each with the access that it needs. The tools of an MCP service are represented by the pattern
+/// `mcp__SERVICE__*`, because a service lists its tools only while it is running (MCP-2).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownTools(BTreeMap<String, Access>);
 
@@ -63,7 +63,7 @@ fn service_pattern(tool: &str) -> Option<String> {
     Some(format!("{}*", tool_prefix(&service_of(tool)?)))
 }
 
-/// Returns true if `named`, a tool or the pattern of a service's tools, stands for the tool.
+/// Returns true if `named`, which is a tool or the pattern of a service's tools, matches the tool.
 pub(crate) fn stands_for(named: &str, tool: &str) -> bool {
     match named.strip_suffix('*') {
         Some(prefix) if service_of(named).is_some() => tool.starts_with(prefix),
@@ -71,7 +71,7 @@ pub(crate) fn stands_for(named: &str, tool: &str) -> bool {
     }
 }
 
-/// Checks that no tool has the name of a tool that every agent has.
+/// Checks that no tool has the same name as a tool that every agent has.
 pub(crate) fn check_tool_names(tools: &[ToolSpec]) -> Result<(), DirigentError> {
     match tools.iter().find(|tool| is_reserved(&tool.name)) {
         Some(tool) => Err(DirigentError::ReservedTool {

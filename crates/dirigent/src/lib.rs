@@ -166,7 +166,7 @@ pub mod journal {
     pub use dirigent_store::{ForkPoint, RunFilter, RunPage, RunRecord, RunState, UnknownRunState};
 }
 
-/// Chat models: the API for custom ones, the ones for model servers, and wrappers of other models.
+/// Chat models: the API for custom models, models on servers, and wrappers of other models.
 pub mod model {
     pub use dirigent_core::agent_spec::ModelProfile;
     pub use dirigent_core::call::CallForm;
@@ -184,7 +184,7 @@ pub mod model {
     pub use dirigent_offline::OfflineModel;
 }
 
-/// The API for custom tools, and the settings of the built-in ones.
+/// The API for custom tools, and the settings of the built-in tools.
 pub mod tools {
     pub use dirigent_core::tool::{
         Access, CallDemand, CallRule, FileVersion, ParameterValues, Repeat, SeenFile, StateChange,

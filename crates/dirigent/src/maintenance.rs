@@ -59,8 +59,8 @@ impl Dirigent {
         self.reading(move |journal| journal.prunable(filter)).await
     }
 
-    /// Deletes the runs that ended longer ago than `older_than` and that no process owns, with everything that only they needed,
-    /// including their worktrees. They can then no longer be shown, forked or undone.
+    /// Deletes the runs that ended longer ago than `older_than` and that no process owns, with all data that no other run needs,
+    /// including their worktrees. The deleted runs can no longer be shown, forked or undone.
     ///
     /// # Errors
     /// An error of the journal. Runs that were deleted before the error stay deleted.

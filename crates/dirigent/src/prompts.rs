@@ -21,7 +21,7 @@ pub struct AgentPrompt {
     pub calls: CallForm,
     /// The system prompt.
     pub system: String,
-    /// The tools that are offered natively, in order; empty in other forms of calls, whose system prompts describe the tools.
+    /// The tools that are offered natively, in order; empty for other call forms, whose system prompts describe the tools.
     pub tools: Vec<ToolSpec>,
     /// An estimate of the tokens of the system prompt and the tools.
     pub tokens: u64,

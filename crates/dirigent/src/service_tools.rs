@@ -1,4 +1,4 @@
-//! The tools of MCP services in runs: which services a run needs, and where its calls go (MCP-2, MCP-3).
+//! The tools of MCP services in runs: which services a run needs, and which service each call goes to (MCP-2, MCP-3).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::services::{FoundServices, ServiceAccess};
 use crate::worktree::users_folder;
 use crate::{Dirigent, DirigentError, Goal};
 
-/// The tools of all runs: Dirigent's and the program's own, and those of the services.
+/// The tools of all runs: Dirigent's tools, the program's own tools, and the services' tools.
 pub(crate) struct AllTools {
     pub(crate) own: ToolRegistry,
     pub(crate) mcp: McpServices,
@@ -36,15 +36,16 @@ impl ToolSource for AllTools {
 }
 
 impl Dirigent {
-    /// Returns the MCP services of this process, to start, stop and watch them. Unlike [`Dirigent::start_service`] and [`Dirigent::stop_service`],
-    /// this has no effect on other processes. The services end with [`Dirigent::shutdown`], or with the last clone of this.
+    /// Returns the MCP services of this process, to start, stop and watch them. Unlike [`Dirigent::start_service`] and
+    /// [`Dirigent::stop_service`], this has no effect on other processes. The services are stopped by [`Dirigent::shutdown`], or when the
+    /// last clone of the returned value is dropped.
     pub fn mcp(&self) -> &McpServices {
         &self.mcp
     }
 
-    /// Adds to the goal the tools of the services that the run's agents name, or that the goal asks for. A service whose tools are not known
-    /// yet, or that the goal asks for, is started; one that cannot be started is left out, and the agents work without it. `users_folder` is the folder of the
-    /// project whose services count.
+    /// Adds to the goal the tools of the services that the run's agents name, or that the goal asks for. If a service's tools are not
+    /// known yet, or the goal asks for the service, it is started. A service that cannot be started is left out, and the agents work
+    /// without it. `users_folder` is the project folder whose services may be used.
     pub(crate) async fn with_service_tools(
         &self,
         mut goal: Goal,
@@ -72,17 +73,19 @@ impl Dirigent {
         for (service, tools) in services.iter().zip(join_all(learning).await) {
             match tools {
                 Ok(tools) => goal.own.service_tools.extend(tools),
-                Err(error) => tracing::warn!(%service, %error, "agents work without the tools of a service"),
+                Err(error) => {
+                    tracing::warn!(%service, %error, "the tools of a service are unavailable, so agents work without them")
+                }
             }
         }
         goal.services = self.asked_services(&mut goal, &found).await?;
         if let Err(error) = self.keep_starts().await {
-            tracing::warn!(%error, "the tools of services are not kept, and are learned again");
+            tracing::warn!(%error, "the tool lists of services could not be saved, so the services will be started again to list their tools");
         }
         Ok(goal)
     }
 
-    /// Has this process know the services of a run that goes on.
+    /// Loads the services of a resumed run into this process.
     pub(crate) async fn load_services_of(&self, record: &RunRecord) -> Result<(), DirigentError> {
         let record = record.clone();
         let folder = self
@@ -92,7 +95,7 @@ impl Dirigent {
         Ok(found.ensure_none_is_taken()?)
     }
 
-    /// Returns the services that the goal asks for (MCP-3), and adds their tools to those of the run.
+    /// Returns the services that the goal asks for (MCP-3), and adds their tools to the run's tools.
     async fn asked_services(
         &self,
         goal: &mut Goal,
@@ -127,7 +130,7 @@ impl Dirigent {
         Ok(asked)
     }
 
-    /// A service that the goal asks for, with one of its tools or with all.
+    /// Returns a service that the goal asks for, with one of its tools or all of them.
     async fn asked_service(&self, goal: &mut Goal, name: &str, tool: Option<&str>) -> AskedService {
         let mut asked = AskedService {
             name: name.to_owned(),
@@ -151,7 +154,7 @@ impl Dirigent {
             }
         };
         for spec in tools {
-            // Users name a tool as agents do, or as the service does.
+            // Users name a tool either by its full name, as agents do, or by the service's own name for it.
             let names = [Some(spec.name.as_str()), spec.name.strip_prefix(&prefix)];
             if tool.is_none_or(|tool| names.contains(&Some(tool))) {
                 asked.tools.push(spec.name.clone());
@@ -164,7 +167,7 @@ impl Dirigent {
         asked
     }
 
-    /// The enabled services, as the intent of a message needs them.
+    /// Returns the enabled services, in the form that the classification of messages needs.
     pub(crate) fn known_services(&self, found: &FoundServices) -> Vec<KnownService> {
         let services = self.mcp.list().into_iter();
         let enabled = services.filter(|service| service.enabled && found.has(&service.name));
@@ -172,7 +175,7 @@ impl Dirigent {
     }
 }
 
-/// The service for the intent of a message. Users name a tool as agents do, or as the service does.
+/// Converts a service for the classification of messages. Users name a tool as agents do, or by the service's own name for it.
 fn known_service(service: ServiceInfo) -> KnownService {
     let prefix = tool_prefix(&service.name);
     let short = service.tools.iter().filter_map(|tool| tool.strip_prefix(&prefix));
@@ -200,7 +203,7 @@ pub(crate) fn recorded_service_tools(tools: &[ToolSpec]) -> Vec<ToolSpec> {
     of_services.cloned().collect()
 }
 
-/// Returns the services that have these tools. One with a tool that only reads was trusted.
+/// Returns the services that these tools belong to. A service with a read-only tool was trusted.
 pub(crate) fn recorded_services(tools: &[ToolSpec]) -> ServiceAccess {
     let mut services = BTreeMap::new();
     for tool in tools {

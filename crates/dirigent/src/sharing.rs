@@ -1,7 +1,7 @@
-//! Informs runs that work in the same folder of each other.
+//! Informs runs about other runs that work in the same folder.
 //!
-//! The journal contains which runs are active and where they work; a run whose process has died is not active. A process looks for other
-//! runs and starts its own run under one lock, so that of two runs that start at the same time, the second finds the first.
+//! The journal records which runs are active and where they work; a run whose process has died is not active. A process looks for other
+//! runs and starts its own run while it holds one lock. So if two runs start at the same time, the second run finds the first.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ impl Dirigent {
         self.starts.cancel();
     }
 
-    /// Waits until a run may start in a workspace. `run` is the run itself if it exists already.
+    /// Waits until a run may start in a workspace. `run` is the run itself if it already exists.
     pub(crate) async fn acquire_start_permit(
         &self,
         workspace: &str,
@@ -93,7 +93,7 @@ impl Dirigent {
         }
     }
 
-    /// Waits until the runs have ended, paused, or lost their process.
+    /// Waits until each run has ended or paused, or its process has died.
     async fn wait_for(&self, runs: &[RunRecord]) -> Result<(), DirigentError> {
         for run in runs {
             let mut entries = self.journal.follow(run.run, run.entries);
@@ -119,7 +119,8 @@ pub(crate) fn announce(orchestrator: &Orchestrator, others: Vec<RunId>, started:
 
 /// Returns the active runs that share a folder. Blocks.
 fn active_runs(journal: &Journal, folder: &Path) -> Result<Vec<RunRecord>, StoreError> {
-    // A run of this process that has just ended is released only after its last entries are written. A read-only journal has no writer.
+    // A run of this process that has just ended is released only after its last entries are written, so they are flushed first. A
+    // read-only journal has no writer.
     let _ = journal.flush();
     let worktrees = worktrees_folder(journal);
     let active = RunFilter::new().state(RunState::Running).limit(usize::MAX);

@@ -16,7 +16,7 @@ use crate::blocking::blocking;
 /// the lock cannot be interrupted.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// The longest pause between two attempts, and so about the longest time before a released lock is noticed.
+/// Maximum pause between two attempts, which is about the maximum delay until a released lock is noticed.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// The maximum time to wait for another process that starts a run in the journal. A start takes much less time, unless its process is
@@ -35,7 +35,7 @@ pub(crate) struct StartQueue {
     cancelled: Arc<watch::Sender<bool>>,
 }
 
-/// The start lock of a journal, with the first place in the queue. Both are released on drop.
+/// The start lock of a journal, and the first place in the queue. Dropping it releases both.
 pub(crate) struct HeldStartLock {
     // Dropped first, so that the next in the queue can lock the file.
     _file: StartLock,

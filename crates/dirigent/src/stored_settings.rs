@@ -1,4 +1,4 @@
-//! What the journal adds to the setup of a new run.
+//! Settings of a new run that the journal provides.
 
 use dirigent_core::id::ConversationId;
 use dirigent_core::policy::Rule;
@@ -10,12 +10,12 @@ use crate::{Dirigent, DirigentError, Goal};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredSettings {
     pub(crate) base_prompts: BasePrompts,
-    /// The rules by which the user always allows calls.
+    /// The approval rules: the calls that the user always allows.
     pub(crate) rules: Vec<Rule>,
 }
 
 impl Dirigent {
-    /// Reads what the journal adds to a run's setup.
+    /// Reads the settings that the journal adds to a new run's setup.
     pub(crate) async fn stored_settings(
         &self,
         goal: &Goal,

@@ -1,8 +1,8 @@
 //! Base system prompts: the user's texts with which the system prompts of agents begin (PROMPT-1).
 //!
-//! Dirigent adds to such a text what an agent needs: its role, its tools, how it calls them and when it ends its work (PROMPT-2;
-//! [`Builder::prompts`](crate::Builder::prompts) returns the result). A run keeps the text that it was started with. The prompt named `default`
-//! always exists: its first version ships with Dirigent.
+//! Dirigent appends the agent's role, its tools, how to call them and when to finish (PROMPT-2;
+//! [`Builder::prompts`](crate::Builder::prompts) returns the result). A run keeps the text that it was started with. The prompt named
+//! `default` always exists: its first version ships with Dirigent.
 //!
 //! ```
 //! use dirigent::{Dirigent, Goal};
@@ -87,26 +87,26 @@ pub enum SystemPromptError {
     ControlCharacter {
         /// The character.
         character: char,
-        /// The number of its line, from 1.
+        /// The line of the character, from 1.
         line: usize,
     },
-    /// A prompt of this name exists.
-    #[error("there is a system prompt `{name}` already: edit it, or choose another name")]
+    /// A prompt with this name exists.
+    #[error("a system prompt named `{name}` already exists: edit it, or choose another name")]
     Exists {
         /// The name.
         name: String,
     },
-    /// There is no prompt of this name.
-    #[error("there is no system prompt `{name}`: there are {}", known.join(", "))]
+    /// There is no prompt with this name.
+    #[error("there is no system prompt `{name}`; available system prompts: {}", known.join(", "))]
     NoSuchPrompt {
         /// The name.
         name: String,
         /// The names of all prompts.
         known: Vec<String>,
     },
-    /// The configuration gives an agent a prompt that does not exist.
+    /// The configuration names a prompt for an agent, but the prompt does not exist.
     #[error(
-        "`[base_prompts]` in your configuration assigns the system prompt `{name}`, which does not exist, to `{agent}`: there are {}",
+        "`[base_prompts]` in your configuration assigns the system prompt `{name}`, which does not exist, to `{agent}`; available system prompts: {}",
         known.join(", ")
     )]
     NoSuchBasePrompt {
@@ -127,7 +127,7 @@ pub enum SystemPromptError {
         /// The number of the latest version.
         latest: u32,
     },
-    /// The prompt has changed since the version that the caller wanted to change.
+    /// The prompt has been changed since the version that the caller edited.
     #[error(
         "the system prompt `{name}` was not changed, because the change was made to version {version}, and the prompt now has version {latest}: \
          read the latest version, and change that"
@@ -135,7 +135,7 @@ pub enum SystemPromptError {
     Conflict {
         /// The prompt's name.
         name: String,
-        /// The version that was changed.
+        /// The version that the caller edited.
         version: u32,
         /// The number of the latest version.
         latest: u32,
@@ -184,7 +184,7 @@ impl Dirigent {
         }
     }
 
-    /// Reads the base prompts of a run's agents. `lead` is the name of the lead's prompt, if the run names one.
+    /// Reads the base prompts of a run's agents. `lead` is the name of the lead's prompt, if the run sets one.
     pub(crate) async fn base_prompts(&self, lead: Option<String>) -> Result<BasePrompts, DirigentError> {
         let factory = self.run_spec_factory.clone();
         self.reading(move |journal| {
@@ -225,8 +225,8 @@ impl Dirigent {
 }
 
 impl SystemPrompts {
-    /// Creates a prompt, with version 1 or, if the prompt was deleted before, with a version after all earlier ones, so that a change made to the
-    /// deleted prompt is a conflict.
+    /// Creates a prompt. Its version is 1 or, if a prompt with this name was deleted before, follows the deleted versions, so that an
+    /// update based on a deleted version is a conflict.
     ///
     /// # Errors
     /// [`SystemPromptError::Name`], [`SystemPromptError::Exists`], or an invalid text ([`SystemPromptError::Empty`],
@@ -263,11 +263,11 @@ impl SystemPrompts {
         with_journal(&self.journal, move |journal| read(journal, &name, version)).await
     }
 
-    /// Changes the text of a prompt whose latest version is `version`; returns the new version. The same text makes no new version.
+    /// Changes the text of a prompt whose latest version is `version`; returns the new version. An unchanged text creates no new version.
     ///
     /// # Errors
-    /// [`SystemPromptError::Conflict`] if the prompt has another version by now; [`SystemPromptError::NoSuchPrompt`]; an invalid text, as for
-    /// [`SystemPrompts::create`]; an error of the journal.
+    /// [`SystemPromptError::Conflict`] if the prompt has been changed since that version; [`SystemPromptError::NoSuchPrompt`]; an invalid
+    /// text, as for [`SystemPrompts::create`]; an error of the journal.
     pub async fn update(&self, name: &str, version: u32, text: &str) -> Result<SystemPrompt, DirigentError> {
         let (name, text) = (name.to_owned(), checked(text)?);
         with_journal(&self.journal, move |journal| {
@@ -293,8 +293,8 @@ impl SystemPrompts {
         .await
     }
 
-    /// Deletes all versions of a prompt. Runs that were started with it keep its text. Returns the number of conversations that use it: their next
-    /// turns need another prompt.
+    /// Deletes all versions of a prompt. Runs that were started with the prompt keep its text. Returns the number of conversations that
+    /// use the prompt. Their next turns need another prompt.
     ///
     /// # Errors
     /// [`SystemPromptError::Default`], [`SystemPromptError::NoSuchPrompt`]; an error of the journal.
@@ -352,13 +352,13 @@ impl Default for BasePrompts {
 }
 
 impl BasePrompts {
-    /// These prompts, with the default prompt for the lead if none is set for it.
+    /// Creates a set of these prompts, with the default prompt for the lead if none is set for it.
     pub(crate) fn new(mut prompts: BTreeMap<String, BasePrompt>) -> Self {
         prompts.entry(LEAD.to_owned()).or_insert_with(|| shipped().into());
         BasePrompts(prompts)
     }
 
-    /// The base prompt of an agent; `None` if its prompt begins with its role.
+    /// Returns the base prompt of an agent; `None` if the agent has none, so that its system prompt begins with its role.
     pub(crate) fn of(&self, agent: &str) -> Option<BasePrompt> {
         let of_all = || match agent {
             LEAD | "reflector" => None,
@@ -408,7 +408,7 @@ fn shipped() -> SystemPrompt {
     }
 }
 
-/// The number of versions of a prompt that ship with Dirigent.
+/// Returns the number of shipped versions of a prompt.
 fn shipped_version(name: &str) -> u32 {
     u32::from(name == DEFAULT_PROMPT)
 }
@@ -470,7 +470,7 @@ fn is_valid_name(name: &str) -> bool {
         && name.chars().all(is_allowed)
 }
 
-/// The text without white space around it and with Unix line breaks, if it can be a prompt.
+/// Returns the text without surrounding whitespace and with Unix line breaks, if it is a valid prompt.
 fn checked(text: &str) -> Result<String, SystemPromptError> {
     let text = text.trim().replace("\r\n", "\n");
     if text.is_empty() {

@@ -1,8 +1,8 @@
 //! Git worktrees of runs: created when a run starts, merged into the user's folder, and removed.
 //!
 //! A worktree is a folder in `<journal>-worktrees`, named after the run for which it was made. The run's first journal entry contains the
-//! worktree's path and the commit that was checked out. A worktree in which no run of the journal works, because its process was killed
-//! before the run began or because the run was deleted, is removed when another worktree is made, or when the journal is pruned.
+//! worktree's path and the commit that was checked out. If no run of the journal works in a worktree, because its process was killed
+//! before the run began or because the run was deleted, the worktree is removed when another one is created or the journal is pruned.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -22,10 +22,10 @@ use crate::blocking::blocking;
 use crate::start_queue::StartQueue;
 use crate::{Dirigent, DirigentError};
 
-/// A created worktree whose run has not begun.
+/// A newly created worktree whose run has not begun.
 pub(crate) struct MadeWorktree {
     pub(crate) worktree: Worktree,
-    /// The folder in which the run is to work.
+    /// The folder in which the run will work.
     pub(crate) workspace: String,
     /// Keeps other processes from removing the worktree as unused before a run works in it.
     _lock: File,
@@ -59,14 +59,14 @@ impl MadeWorktree {
     }
 }
 
-/// Removes the worktree of a run that did not start. Best effort: if this fails, the next `remove_unused_worktrees` removes the rest.
+/// Removes the worktree of a run that did not start. If this fails, the next call of `remove_unused_worktrees` removes the rest.
 async fn discard(folder: PathBuf) {
     let _ = blocking(move || Repository::remove_worktree(&folder)).await;
 }
 
 impl Dirigent {
-    /// Creates a worktree for a new run, at the commit that is checked out in the repository of `origin`. If starts are cancelled,
-    /// nothing of the worktree remains.
+    /// Creates a worktree for a new run, at the commit that is checked out in the repository of `origin`. If starts are cancelled, the
+    /// worktree is removed again.
     pub(crate) async fn make_worktree(
         &self,
         run: RunId,
@@ -164,8 +164,8 @@ impl Dirigent {
         folder.is_dir().then_some(folder)
     }
 
-    /// Checks that the worktree of a run that is to be resumed still exists. If the caller holds the start lock, no other process removes
-    /// the worktree before the run is active.
+    /// Checks, before a run is resumed, that its worktree still exists. If the caller holds the start lock, no other process removes the
+    /// worktree before the run is active.
     pub(crate) async fn check_worktree(&self, run: RunId, record: &RunRecord) -> Result<(), DirigentError> {
         if !Path::new(&record.workspace).starts_with(worktrees_folder(&self.journal)) {
             return Ok(());
@@ -221,8 +221,8 @@ impl RunWorktree {
         &self.worktree
     }
 
-    /// Compares the worktree with its commit. The changes include those by tools, commands and the user. Files that git ignores are
-    /// included only if a file tool of the run, or of its forks, changed them.
+    /// Compares the worktree with its commit. The result includes changes made by tools, by commands and by the user. Files that git
+    /// ignores are included only if a file tool of the run, or of its forks, changed them.
     ///
     /// # Errors
     /// [`DirigentError::Repository`].
@@ -279,7 +279,7 @@ impl RunWorktree {
     }
 
     async fn release_and_remove_unneeded(&self, claim: Option<RunClaim>) -> Result<bool, DirigentError> {
-        // No run starts in the worktree between the check and the removal.
+        // The lock prevents runs from starting in the worktree between the check and the removal.
         let lock = self.starts.lock().await?;
         let (journal, folder) = (self.journal.clone(), self.folder().to_owned());
         blocking(move || {
@@ -301,7 +301,7 @@ impl RunWorktree {
     /// [`DirigentError::RunActive`] while a process owns a run that works in it; [`DirigentError::Repository`] if it cannot be removed;
     /// [`DirigentError::StartsBlocked`].
     pub async fn discard(&self) -> Result<(), DirigentError> {
-        // No run starts in the worktree between the check and the removal.
+        // The lock prevents runs from starting in the worktree between the check and the removal.
         let lock = self.starts.lock().await?;
         let (journal, folder) = (self.journal.clone(), self.folder().to_owned());
         blocking(move || {
@@ -319,7 +319,8 @@ impl RunWorktree {
     }
 }
 
-/// Returns the folder that the user named as the workspace of a run: for a run in a worktree, the folder for which the worktree was made. Blocks.
+/// Returns the folder that the user named as a run's workspace. For a run in a worktree, this is the folder for which the worktree was
+/// created. Blocks.
 pub(crate) fn users_folder(journal: &Journal, record: &RunRecord) -> Result<String, StoreError> {
     if Path::new(&record.workspace).starts_with(worktrees_folder(journal)) {
         let first = journal.entries(record.run, 0, 1)?.into_iter().next();
@@ -341,7 +342,8 @@ pub(crate) fn worktrees_folder(journal: &Journal) -> PathBuf {
 
 /// Returns the runs that work in a worktree, with their forks.
 fn runs_within(journal: &Journal, folder: &Path) -> Result<Vec<RunRecord>, StoreError> {
-    // A run of this process that has just ended is released only after its last entries are written. A read-only journal has no writer.
+    // A run of this process that has just ended is released only after its last entries are written, so they are flushed first. A
+    // read-only journal has no writer.
     let _ = journal.flush();
     let filter = RunFilter::new()
         .workspace_within(folder.to_string_lossy())
@@ -356,7 +358,7 @@ fn changed_within(journal: &Journal, folder: &Path) -> Result<Vec<String>, Dirig
         let view = match read_run(journal, record.run) {
             Ok((view, _)) => view,
             Err(RuntimeError::NeverBegan { .. }) => continue,
-            // A damaged fork does not keep the changes in the worktree.
+            // A damaged fork must not prevent the worktree's changes from being applied.
             Err(error) => {
                 tracing::warn!(run = %record.run, %error, "cannot read the run, so git-ignored files that it changed in the worktree cannot be determined");
                 continue;

@@ -1,4 +1,5 @@
-//! Dirigent's answers to the requests of services. Dirigent lists its folders, asks the user on behalf of a call, and refuses sampling.
+//! Dirigent's answers to the requests of services: lists the workspaces as roots, asks the user on behalf of a call, and refuses
+//! sampling.
 #![expect(
     deprecated,
     reason = "services of today ask for roots, which newer versions of the protocol leave out"
@@ -26,7 +27,7 @@ use crate::status::ServiceEvent;
 use crate::text::clean_line;
 use crate::user_waits::UserWaits;
 
-/// The longest text about progress, in characters.
+/// Maximum length of a progress message, in characters.
 const MAX_PROGRESS: usize = 500;
 
 /// The client's side of a connection.
@@ -39,21 +40,21 @@ pub(crate) struct Client {
     pub(crate) tools_changed: Arc<Notify>,
 }
 
-/// The workspaces of the runs that use a service. The service may work in these folders.
+/// The roots: the workspaces of the runs that use a service. The service may work in these folders.
 #[derive(Debug)]
 pub(crate) struct Roots {
     folders: Mutex<BTreeSet<PathBuf>>,
-    /// How often the service has asked for the folders.
+    /// The number of times that the service has requested its roots.
     asked: watch::Sender<u64>,
 }
 
-/// The active calls, by the token that identifies a call in reports of progress.
+/// The active calls, by the token that identifies each call in progress reports.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     calls: Mutex<HashMap<ProgressToken, ActiveCall>>,
 }
 
-/// An active call: the data that its progress events contain, and how it asks the user.
+/// An active call: the data for its progress events, and its way to ask the user.
 #[derive(Clone, Debug)]
 pub(crate) struct ActiveCall {
     pub(crate) tool: String,
@@ -76,7 +77,7 @@ impl Roots {
         lock(&self.folders).insert(folder.to_owned())
     }
 
-    /// Returns a receiver of the number of times that the service has asked.
+    /// Returns a receiver of the number of times that the service has requested its roots.
     pub(crate) fn asked(&self) -> watch::Receiver<u64> {
         self.asked.subscribe()
     }
@@ -126,8 +127,8 @@ impl ClientHandler for Client {
         Ok(ListRootsResult::new(self.roots.answer()))
     }
 
-    /// Asks the user, as a question of the active call. The protocol does not say which call a question belongs to, so it is declined if
-    /// several calls are active, and if none is.
+    /// Asks the user, as a question of the active call. The protocol does not say which call a question belongs to, so it is declined
+    /// unless exactly one call is active.
     async fn create_elicitation(
         &self,
         form: ElicitRequestParams,
@@ -155,7 +156,7 @@ impl ClientHandler for Client {
             tool, run, effect, ..
         }) = self.calls.get(&progress.progress_token)
         {
-            // Fails only if nobody watches.
+            // Fails only if there is no receiver.
             let _ = self.events.send(ServiceEvent::Progress {
                 service: self.service.clone(),
                 tool,
@@ -185,6 +186,6 @@ impl ClientHandler for Client {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The data is consistent at any moment, so a lock that another thread poisoned can be used.
+    // The data is always consistent, so a poisoned lock can still be used.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The configuration of a service: the way to reach the service, and its settings (MCP-1).
+//! The configuration of a service: its endpoint and its settings (MCP-1).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use secrecy::SecretString;
 use url::Url;
 
-/// The longest name of a service, in characters. It leaves 25 characters of a tool's name to the tool.
+/// Maximum length of a service's name, in characters. With a name of this length, 25 characters of a tool's full name remain for the
+/// tool.
 pub const MAX_NAME: usize = 32;
 
-/// The time that a call may take, unless the configuration says otherwise.
+/// Default timeout of a call.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time that a start may take, unless the configuration says otherwise. Package runners such as `npx` may download the service first.
+/// Default time within which a service must be ready. Package runners such as `npx` may have to download the service first.
 pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The name of a service: 1 to [`MAX_NAME`] characters of `[A-Za-z0-9_-]`. It neither begins nor ends with `_` nor contains `__`, so that
@@ -29,7 +30,7 @@ pub struct ServiceName(String);
 pub struct InvalidService {
     /// The setting: `command`, `url`, `env`.
     pub setting: &'static str,
-    /// What is wrong with the setting, and what to do.
+    /// The error in the setting, and what to do.
     pub problem: String,
 }
 
@@ -46,7 +47,7 @@ impl ServiceName {
     /// Checks the name of a service.
     ///
     /// # Errors
-    /// [`InvalidService`] for a name that tools' names cannot contain.
+    /// [`InvalidService`] if the name cannot be part of tool names.
     pub fn new(name: &str) -> Result<Self, InvalidService> {
         let is_valid = (1..=MAX_NAME).contains(&name.len())
             && name.chars().all(is_name_char)
@@ -65,7 +66,7 @@ impl ServiceName {
         ))
     }
 
-    /// Makes a name from any text: other characters become `-`, and a long text is cut. `None` if no character may be in a name.
+    /// Converts any text to a name: invalid characters become `-`, and a long text is cut. `None` if the text has no valid character.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut name = String::new();
         for c in text.chars() {
@@ -102,18 +103,18 @@ pub struct ServiceConfig {
     pub name: ServiceName,
     /// How the service is reached.
     pub endpoint: Endpoint,
-    /// The time after which a call is ended. The service continues to run.
+    /// The timeout of a call. The service continues to run after a timeout.
     pub call_timeout: Duration,
-    /// The time within which the service must be ready after its start.
+    /// The time within which the service must be ready after it is started.
     pub start_timeout: Duration,
     /// The purpose of the service, for models. If there is no description, models see the service's name.
     pub description: Option<String>,
-    /// Words that, in a message, refer to this service (MCP-3).
+    /// Words in a message that refer to this service (MCP-3).
     pub trigger_keywords: Vec<String>,
-    /// False for a service that is configured but never started and whose tools are not offered.
+    /// If false, the service is configured, but never started, and its tools are not offered.
     pub enabled: bool,
-    /// True if the annotations of the service's tools are trusted: read-only tools then run without approval. Without trust each call that
-    /// no rule covers needs approval, and no call is repeated after an interruption.
+    /// If true, the annotations of the service's tools are trusted: read-only tools then run without approval. Without trust, each call
+    /// that no rule covers needs approval, and no call is repeated after an interruption.
     pub trust: bool,
 }
 
@@ -134,20 +135,20 @@ pub struct CommandEndpoint {
     pub command: String,
     /// The program's arguments.
     pub args: Vec<String>,
-    /// Variables in addition to the short list of variables that every command gets.
+    /// Environment variables in addition to the few that every command gets.
     pub env: BTreeMap<String, SecretString>,
-    /// The folder in which the program runs, an absolute path. `None` for Dirigent's own folder.
+    /// The absolute path of the folder in which the program runs. `None` for Dirigent's own folder.
     pub cwd: Option<PathBuf>,
 }
 
-/// A service behind a URL. The values of headers may refer to variables as those of [`CommandEndpoint::env`] do.
+/// A service behind a URL. Header values may refer to variables, like the values of [`CommandEndpoint::env`].
 #[derive(Clone, Debug)]
 pub struct UrlEndpoint {
     /// The URL, with `http` or `https`.
     pub url: Url,
     /// Headers of each request.
     pub headers: BTreeMap<String, SecretString>,
-    /// The variable of Dirigent's environment with the bearer token.
+    /// The name of the environment variable that contains the bearer token.
     pub bearer_token_env: Option<String>,
 }
 

@@ -28,13 +28,13 @@ use crate::text::clean_line;
 use crate::tool_list::{ToolList, list_tools};
 use crate::transport::BoundedTransport;
 
-/// The longest message that is accepted from a service, in bytes. A longer message is dropped, so a call that waits for it times out.
+/// Maximum size of a message from a service, in bytes. A longer message is dropped, so a call that is waiting for it times out.
 const MAX_MESSAGE: usize = 8 * 1024 * 1024;
-/// The longest wait for the exit status of a process that has closed its output.
+/// Maximum time to wait for the exit status of a process that has closed its output.
 const SETTLE: Duration = Duration::from_millis(250);
-/// The pause between two lists of tools, for a service that reports changes without end.
+/// The pause between two requests for the list of tools, in case a service reports changes endlessly.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest description of an error of the protocol, in characters.
+/// Maximum length of the description of a protocol error, in characters.
 const MAX_ERROR: usize = 500;
 
 /// A connection to a running service.
@@ -82,7 +82,7 @@ pub(crate) enum Report {
     Listed(ToolList),
 }
 
-/// A service that has answered, and its tools.
+/// An initialized connection, and the service's descriptions of its tools.
 type Ready = (RunningService<RoleClient, Client>, Vec<Value>);
 
 /// Connects to the service and stays connected until `cancel` is cancelled or the connection is lost. No process is left afterwards.
@@ -158,7 +158,8 @@ fn with_stderr(end: ConnectionEnd, lines: Vec<String>) -> ConnectionEnd {
     }
 }
 
-/// Starts the process if there is one, and waits until the service has answered. The process is left in `process`, also after an error.
+/// Starts the process, if the service has one, and waits until the service is ready. Stores the process in `process`, even if an error
+/// follows.
 async fn start(
     config: &ServiceConfig,
     client: Client,
@@ -233,7 +234,7 @@ fn service_error(error: &ServiceError) -> String {
     }
 }
 
-/// Describes a failure of the transport: the whole chain of causes, without the names of types that rmcp adds.
+/// Describes a transport error with its whole chain of causes, but without the type names that rmcp adds.
 fn transport_error(error: &DynamicTransportError) -> String {
     if let Some(StreamableHttpError::AuthRequired(_)) = error.error.downcast_ref::<HttpError>() {
         return "it asks for authentication: set the service's `bearer_token_env` or `headers`".to_owned();
@@ -278,7 +279,7 @@ async fn stay(
     let _ = timeout(grace, closed).await;
     match (lost, process) {
         (Some(reason), Some(process)) => {
-            // The exit status of the process says more than the end of its output.
+            // The exit status of the process is more informative than the end of its output.
             Some(timeout(SETTLE, process.exited()).await.unwrap_or(reason))
         }
         (lost, _) => lost,
@@ -298,8 +299,8 @@ async fn exited(process: &mut Option<ServiceProcess>) -> String {
     }
 }
 
-/// Pings the service regularly; returns once the service does not answer. Sends no ping during a call, because a service without
-/// concurrency cannot answer then, and because the call has its own timeout.
+/// Pings the service regularly, and returns once the service does not answer. Sends no ping during a call, because a service that handles
+/// one request at a time cannot answer then, and because the call has its own timeout.
 async fn unhealthy(service: &Service, peer: &Peer<RoleClient>, calls: &Calls) -> String {
     let rules = &service.supervision;
     loop {

@@ -1,4 +1,4 @@
-//! Forms by which a service asks the user (elicitation, MCP-6), as questions of the call that is under way: one question for each field.
+//! Elicitation (MCP-6): forms with which a service asks the user. Each field becomes a question of the active call.
 //!
 //! Everything in a form is untrusted text. Each question begins with the name of the service that asks.
 
@@ -10,20 +10,20 @@ use serde_json::{Map, Value, json};
 use crate::config::ServiceName;
 use crate::text::{clean, clean_line, cut};
 
-/// The greatest number of fields of a form; a form with more is declined.
+/// Maximum number of fields of a form; a form with more is declined.
 const MAX_FIELDS: usize = 12;
-/// How often a field is asked for until its value is valid.
+/// Maximum number of times that the user is asked for a field.
 const MAX_TRIES: usize = 3;
-/// The longest message of a form, in characters.
+/// Maximum length of a form's message, in characters.
 const MAX_MESSAGE: usize = 1_000;
-/// The longest title, description, choice or default of a field, in characters.
+/// Maximum length of a field's title, description, choice or default, in characters.
 const MAX_LINE: usize = 200;
-/// The greatest number of choices of a field; a field with more is asked for by text.
+/// Maximum number of choices of a field; a field with more accepts free text.
 const MAX_CHOICES: usize = 50;
 
-/// The answer that declines the form.
+/// The answer with which the user declines the form.
 const DECLINE: &str = "decline";
-/// The answer that leaves a field out, or uses its default.
+/// The answer with which the user leaves a field out, or chooses its default.
 const SKIP: &str = "skip";
 
 /// A field of a form.
@@ -33,7 +33,7 @@ struct Field {
     is_required: bool,
 }
 
-/// How the user has answered one question.
+/// The user's answer to one question.
 enum FieldAnswer {
     Value(Value),
     /// The field has no value.
@@ -91,7 +91,7 @@ async fn confirm(user: &dyn AskUser, question: String) -> ElicitResult {
     }
 }
 
-/// Asks for one field, again if the answer is invalid; `None` if the user does not answer.
+/// Asks for one field, and again if the answer is invalid. `None` if the user does not answer.
 async fn ask_field(user: &dyn AskUser, asks: &str, field: &Field) -> Option<FieldAnswer> {
     let mut problem = String::new();
     for _ in 0..MAX_TRIES {
@@ -158,7 +158,7 @@ impl Field {
         Question { question, choices }
     }
 
-    /// Says which values are valid, and the default.
+    /// Describes the valid values and the default.
     fn expects(&self) -> String {
         let values = match self.schema["type"].as_str() {
             Some("boolean") => "yes or no".to_owned(),
@@ -190,7 +190,7 @@ impl Field {
         !self.is_required || !self.schema["default"].is_null()
     }
 
-    /// The values that the service offers, each with the name that the user sees.
+    /// The choices that the service offers, each with its display name.
     fn values(&self) -> Vec<(Value, String)> {
         let place = if self.schema["items"].is_object() {
             &self.schema["items"]
@@ -256,7 +256,7 @@ impl Field {
         jsonschema::options().offline().build(&self.schema).ok()
     }
 
-    /// Returns the value that the text means; the text itself if it means none, which the schema then refuses.
+    /// Converts the answer to a value. An answer that cannot be converted is returned as text, which the schema then rejects.
     fn parse(&self, answer: &str) -> Value {
         let values = self.values();
         let named = |text: &str| {

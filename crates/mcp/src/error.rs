@@ -14,7 +14,7 @@ pub(crate) enum StartError {
     Setting {
         /// The setting.
         setting: &'static str,
-        /// What is wrong.
+        /// The error in the setting.
         problem: String,
     },
     /// The operating system did not start the program.
@@ -60,7 +60,7 @@ fn describe_spawn(command: &str, folder: Option<&PathBuf>, error: &io::Error) ->
     }
 }
 
-/// An error of the services as a whole.
+/// Why an operation on services failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
@@ -89,7 +89,7 @@ pub enum McpError {
     Failed {
         /// The service.
         name: ServiceName,
-        /// What went wrong.
+        /// The error.
         reason: String,
         /// The last lines of its standard error.
         stderr: Vec<String>,
@@ -107,14 +107,14 @@ pub enum McpError {
 
 fn hint(known: &[String]) -> String {
     if known.is_empty() {
-        "none is configured".to_owned()
+        "no service is configured".to_owned()
     } else {
-        format!("configured are {}", known.join(", "))
+        format!("the configured services are {}", known.join(", "))
     }
 }
 
 fn describe_stderr(lines: &[String]) -> String {
-    /// How many lines a message shows.
+    /// The number of lines of standard error that a message shows.
     const SHOWN: usize = 5;
     if lines.is_empty() {
         return String::new();

@@ -11,7 +11,7 @@ pub(crate) enum ExpandError {
         /// The variable.
         name: String,
     },
-    /// The reference is of another kind.
+    /// The reference has an unsupported form.
     #[error(
         "${{{reference}}} is not supported: write the value itself, or ${{NAME}} for a variable of the environment"
     )]

@@ -21,12 +21,13 @@ use crate::config::UrlEndpoint;
 use crate::error::StartError;
 use crate::expand::expand;
 
-/// The time within which a connection must be made.
+/// Timeout for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// The time that a service has to open the stream of its own messages, before it is used without.
+/// The time that a service has to open the stream for its own messages. After this time, the service is used without the stream.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The stream on which a service sends its own messages, such as questions to the user. What it sends before the stream is open is lost.
+/// The stream on which a service sends its own messages, such as questions to the user. Messages that it sends before the stream is open
+/// are lost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MessageStream(Arc<watch::Sender<StreamState>>);
 
@@ -36,7 +37,7 @@ enum StreamState {
     #[default]
     None,
     Requested,
-    /// The service has opened or refused it.
+    /// The service has opened or refused the stream.
     Answered,
 }
 
@@ -50,7 +51,7 @@ impl MessageStream {
     }
 }
 
-/// An HTTP client that tells when the stream of the service's own messages is open.
+/// An HTTP client that reports when the stream for the service's own messages is open.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     inner: reqwest::Client,
@@ -147,7 +148,7 @@ pub(crate) fn transport(
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
-        // A redirect would take the headers, and their secrets, elsewhere.
+        // A redirect would send the headers, with their secrets, to another server.
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .map_err(|error| StartError::Protocol(format!("no HTTP client can be made: {error}")))?;

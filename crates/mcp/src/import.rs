@@ -1,5 +1,5 @@
-//! JSON files with services in the formats of other clients: `mcpServers` of Claude Desktop, Claude Code and Cursor, and `servers`
-//! of VS Code, in whose files comments are allowed (MCP-1).
+//! JSON files with services in the formats of other clients: `mcpServers` of Claude Desktop, Claude Code and Cursor, and `servers` of VS
+//! Code, in whose files comments are allowed (MCP-1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use url::Url;
 use crate::config::{CommandEndpoint, Endpoint, ServiceConfig, ServiceName, UrlEndpoint};
 use crate::text::clean_line;
 
-/// The longest name of a service that is shown with an error, in characters.
+/// Maximum length of a service's name in an error, in characters.
 const MAX_SHOWN_NAME: usize = 60;
 
 /// The services of a file.
@@ -22,7 +22,7 @@ pub struct Import {
     pub services: Vec<ServiceConfig>,
     /// The services that cannot be used.
     pub skipped: Vec<SkippedService>,
-    /// What was changed or left out, one sentence each.
+    /// Notes about settings that were changed or left out, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub enum ImportError {
         line: usize,
         /// The column, counted from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         problem: String,
     },
     /// The file has no table of services.
@@ -207,7 +207,7 @@ fn read(
     Ok((config, notes))
 }
 
-/// Makes a name that no earlier service in the file has.
+/// Returns a name that no earlier service in the file has.
 fn free_name(name: &str, names: &BTreeSet<ServiceName>) -> Option<ServiceName> {
     let first = ServiceName::new(name)
         .ok()

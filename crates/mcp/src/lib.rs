@@ -1,8 +1,8 @@
 //! Services of the Model Context Protocol (MCP) as supervised actors, and their tools for Dirigent's agents.
 //!
 //! [`McpServices`] keeps one actor for each configured service. A service starts when one of its tools is called, is restarted when it
-//! crashes, and ends with its whole process tree. Its tools come as a [`ToolSource`](dirigent_tools::ToolSource), with names such as
-//! `mcp__github__create_issue`.
+//! crashes, and is stopped with its whole process tree. Its tools are provided as a [`ToolSource`](dirigent_tools::ToolSource), with
+//! names such as `mcp__github__create_issue`.
 //!
 //! All text from a service is untrusted. Its length is limited, and it is cleaned before a model or a person reads it. This crate neither
 //! decides about runs nor approves calls: it only says in each tool's spec whether a call needs approval, and in each event to which call of

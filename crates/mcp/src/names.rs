@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::{ServiceName, is_name_char};
 
-/// The longest name of a tool that all providers accept.
+/// Maximum length of a tool's name that all providers accept.
 const MAX_NAME: usize = 64;
 
 /// Returns the prefix of the names of a service's tools. The names of other services' tools do not begin with it.
@@ -21,8 +21,9 @@ pub fn service_of(tool: &str) -> Option<ServiceName> {
     ServiceName::new(service).ok()
 }
 
-/// Returns the name for a tool of a service, and adds it to the names that are taken. A changed name ends with digits of a digest, so that
-/// the name is the same after each start. `None` if even that name is taken: the service lists the tool twice.
+/// Returns the name of a service's tool among an agent's tools, and adds it to `taken`. If the service's own name for the tool must be
+/// changed, the result ends with digits of a digest, so that it is the same after each start. `None` if the name is already taken,
+/// because the service lists the tool twice.
 pub(crate) fn tool_name(service: &ServiceName, tool: &str, taken: &mut BTreeSet<String>) -> Option<String> {
     let prefix = tool_prefix(service);
     let mut name = prefix.clone();

@@ -1,7 +1,7 @@
-//! The process of a service that is a program, with all its descendants: starts it with a short environment, and ends it.
+//! Starts a service's program with a minimal environment, and ends it with all its descendants.
 //!
-//! The program runs in its own session, so that one signal reaches every process that the program starts and that does not leave the
-//! process group. Dropping a process that was not ended kills the group.
+//! The program runs in its own session, so that one signal reaches all its descendants that stay in its process group. Dropping a process
+//! that was not ended kills the group.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,16 +19,16 @@ use crate::error::StartError;
 use crate::expand::expand;
 use crate::stderr_tail::StderrTail;
 
-/// The signals' numbers, which are the same on all Unix systems.
+/// The signal's number, which is the same on all Unix systems.
 const SIGTERM: i32 = 15;
 
-/// The longest wait for the end of killed processes.
+/// Maximum time to wait for the end of killed processes.
 const REAP: Duration = Duration::from_secs(1);
 
 /// A running program with its descendants.
 pub(crate) struct ServiceProcess {
     child: Box<dyn ChildWrapper>,
-    /// True once no process is left to kill. Then dropping must not kill, because the process id may belong to another process.
+    /// True once no process is left to kill. A drop must then kill nothing, because the process id may belong to another process by now.
     is_finished: bool,
     stderr: StderrTail,
     reading: JoinHandle<()>,
@@ -74,7 +74,7 @@ impl ServiceProcess {
         &self.stderr
     }
 
-    /// Waits for the end of the program itself. May be dropped and called again.
+    /// Waits for the end of the program itself. The future may be dropped, and the function called again.
     pub(crate) async fn exited(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => describe(status),
@@ -82,15 +82,15 @@ impl ServiceProcess {
         }
     }
 
-    /// Ends all processes: waits for the program's own end, as its standard input is closed already, then sends SIGTERM, and in the end
-    /// SIGKILL. Each wait is at most `grace` long.
+    /// Ends all processes. The program's standard input is already closed, so this first waits for the program to exit, then sends
+    /// SIGTERM, and finally SIGKILL. Each wait takes at most `grace`.
     pub(crate) async fn end(&mut self, grace: Duration) {
         if timeout(grace, self.child.wait()).await.is_err() {
             // An error means that no process is left.
             let _ = self.child.signal(SIGTERM);
             let _ = timeout(grace, self.child.wait()).await;
         }
-        // The program's descendants may still run.
+        // Descendants of the program may still be running.
         let _ = self.child.start_kill();
         let _ = timeout(REAP, self.child.wait()).await;
         self.is_finished = true;
@@ -154,7 +154,7 @@ fn command(endpoint: &CommandEndpoint) -> Result<(Command, Vec<String>), StartEr
     Ok((command, from_variables))
 }
 
-/// Returns the short environment of commands with the whole `PATH`, because the user has chosen the program.
+/// Returns the minimal environment of commands, but with the whole `PATH`, because the user has chosen the program.
 fn environment() -> Vec<(OsString, OsString)> {
     let mut environment = dirigent_tools::short_environment(std::env::vars_os());
     environment.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));

@@ -1,4 +1,4 @@
-//! When a service that has ended is started again: after growing delays, and only so often (MCP-6).
+//! Restarts of a service that ended unexpectedly: after increasing delays, and only a limited number of times (MCP-6).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl RestartBudget {
         self.restarts.is_empty()
     }
 
-    /// Returns the delay before the next restart, and counts the restart. `None` once the budget is spent.
+    /// Returns the delay before the next restart, and counts the restart. `None` if there were too many restarts.
     pub(crate) fn next(&mut self, rules: &Supervision, now: Instant) -> Option<Duration> {
         while let Some(first) = self.restarts.front()
             && now.duration_since(*first) > rules.restart_window

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::config::ServiceName;
 use crate::text::{clean, clean_line, cut};
 
-/// The longest text of a result, in characters.
+/// Maximum length of a result's text, in characters.
 const MAX_TEXT: usize = 512 * 1024;
-/// The longest text of an error, in characters.
+/// Maximum length of an error's text, in characters.
 const MAX_ERROR: usize = 4 * 1024;
 
 /// The code of a failure that the tool itself reported.
@@ -43,7 +43,7 @@ pub(crate) fn tool_result(service: &ServiceName, result: CallToolResult) -> Tool
     ToolResult::success(Value::String(text)).with_metadata("mcp_service", json!(service.as_str()))
 }
 
-/// Returns the result for an answer that no version of the protocol defines as a tool's result.
+/// Returns the result for a response that no version of the protocol defines as a tool's result.
 pub(crate) fn unknown_result(service: &ServiceName, result: &Value) -> ToolResult {
     let text = cut(clean(&result.to_string()), MAX_TEXT);
     let error = format!("service {service} answered the call in an unknown form");
@@ -63,8 +63,8 @@ pub(crate) fn protocol_error(service: &ServiceName, error: &ErrorData) -> ToolRe
     ToolResult::failure(format!("service {service} refused the call: {message}")).with_code(code)
 }
 
-/// Returns true if the parts have the structured content already: as JSON, which services send for older clients, or as the text that is
-/// each value of the object.
+/// Returns true if the parts already contain the structured content: as JSON, which services send for older clients, or as texts that
+/// equal all values of the object.
 fn contains(parts: &[String], structured: &Value) -> bool {
     let is_json = |part: &String| serde_json::from_str::<Value>(part).is_ok_and(|value| value == *structured);
     let is_text = |value: &Value| {
@@ -115,7 +115,7 @@ fn resource(contents: &ResourceContents) -> String {
     }
 }
 
-/// Returns a note in place of binary content, which is base64 here.
+/// Returns a note that replaces binary content, which is given as base64.
 fn binary(what: &str, kind: &str, base64: &str) -> String {
     let padding = base64.bytes().rev().take_while(|byte| *byte == b'=').count();
     let bytes = (base64.len() / 4 * 3).saturating_sub(padding);

@@ -33,7 +33,7 @@ pub(crate) struct Service {
 pub(crate) enum StartedBy {
     /// The user, who may start a service that was stopped or has failed.
     User,
-    /// A call, which starts only a service that nobody has needed yet.
+    /// A call, which may start only a service that was not needed before.
     Need,
 }
 
@@ -71,7 +71,7 @@ impl Service {
         }
     }
 
-    /// Returns true if agents may have the service's tools: it is enabled, and it runs or would be started on need (MCP-2).
+    /// Returns true if agents may have the service's tools: it is enabled, and it is running or would be started when needed (MCP-2).
     pub(crate) fn offers_tools(&self) -> bool {
         self.config.enabled
             && match self.status.borrow().state {
@@ -97,7 +97,7 @@ impl Service {
             .collect()
     }
 
-    /// Returns the last lines of the program's standard error. Empty if the service neither runs nor has failed.
+    /// Returns the last lines of the program's standard error. Empty unless the service is running or has failed.
     pub(crate) fn last_messages(&self) -> Vec<String> {
         let status = self.status();
         match (status.connection, status.state) {
@@ -136,7 +136,7 @@ impl Service {
         });
         if is_new {
             let service = self.config.name.clone();
-            // Fails only if nobody watches.
+            // Fails only if there is no receiver.
             let _ = self.events.send(ServiceEvent::State { service, state });
         }
     }
@@ -159,7 +159,7 @@ impl Service {
         let changes = before.changes(&tools);
         if !changes.changed.is_empty() {
             let tools = changes.changed.join(", ");
-            tracing::warn!(%service, tools, "tools of a service have other descriptions or parameters than before: check what they do now");
+            tracing::warn!(%service, tools, "the descriptions or parameters of a service's tools have changed: check what the tools do now");
         }
         let is_first = *before == ToolList::default();
         if !is_first && !changes.is_empty() {
@@ -173,7 +173,7 @@ impl Service {
         self.status.send_modify(|status| status.tools = Arc::new(tools));
     }
 
-    /// Starts the service unless it runs already, and waits until it is running or has failed.
+    /// Starts the service unless it is already running, and waits until it is running or has failed.
     pub(crate) async fn running(
         &self,
         by: StartedBy,
@@ -218,11 +218,11 @@ impl Service {
         }
     }
 
-    /// Adds a workspace to the folders in which the service may work. Notifies a running service, and gives it time to ask for the folders.
+    /// Adds a workspace to the service's roots. Notifies a running service, and gives it time to request them.
     async fn add_root(&self, workspace: &Path) {
-        /// The time that a service has to ask for its folders after a notification that they have changed.
+        /// The time that a service has to request its roots after it was notified that they have changed.
         const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
-        /// The time in which a service takes over the folders that it has asked for.
+        /// The time that a service needs to apply the roots that it has requested.
         const SETTLE: std::time::Duration = std::time::Duration::from_millis(100);
         let mut asked = self.roots.asked();
         let before = *asked.borrow_and_update();
@@ -231,13 +231,13 @@ impl Service {
         }
         let connection = self.status().connection;
         let Some(connection) = connection else { return };
-        // A service that has never asked for its folders does not use them.
+        // A service that has never requested its roots does not use them.
         if before > 0 {
             let told = async {
                 let told = connection.peer.notify_roots_list_changed().await;
                 if told.is_ok() {
                     let _ = asked.wait_for(|asked| *asked > before).await;
-                    // It has the answer now, and may look at the folders before it uses them.
+                    // The service has the answer now, but may still inspect the folders before it uses them.
                     tokio::time::sleep(SETTLE).await;
                 }
             };

@@ -21,7 +21,7 @@ pub(crate) struct ServiceActor;
 /// A message to the actor of a service.
 #[derive(Debug)]
 pub(crate) enum ServiceMessage {
-    /// Starts the service, unless it runs. `accepted` is sent once the service's state reflects the request.
+    /// Starts the service, unless it is running. `accepted` is sent once the service's state reflects the request.
     Start {
         by: StartedBy,
         accepted: oneshot::Sender<()>,
@@ -45,9 +45,9 @@ pub(crate) struct ActorState {
     number: u64,
 }
 
-/// What the actor waits for.
+/// What the actor is waiting for.
 enum Phase {
-    /// A message.
+    /// Only messages: there is no connection.
     Down,
     /// The end of the delay before a restart. Dropping the guard cancels the delay.
     Delayed { _cancel: DropGuard },
@@ -56,7 +56,7 @@ enum Phase {
     /// The end of a connection that was cancelled.
     Stopping {
         done: Vec<oneshot::Sender<()>>,
-        /// The senders of requests to start the service again afterwards.
+        /// The requests to start the service again afterwards, which are waiting to be accepted.
         next: Vec<oneshot::Sender<()>>,
     },
 }
@@ -142,7 +142,7 @@ impl ActorState {
                 };
             }
             Phase::Stopping { done: waiting, next } => {
-                // Cancels the starts that wait for the end: the last request counts.
+                // Cancels the starts that are waiting for the end of the connection, because the latest request takes precedence.
                 send_all(std::mem::take(next));
                 waiting.push(done);
             }
@@ -199,7 +199,7 @@ impl ActorState {
                 self.service
                     .set_state(ServiceState::Stopped(WhyStopped::NotNeeded), None);
             }
-            // A failed first start is probably a mistake in the configuration, so the user learns about it at once.
+            // A failed first start is probably a configuration error, so it is reported to the user at once.
             ConnectionEnd::NotStarted { reason, stderr } if self.restarts.is_unused() => {
                 self.service
                     .set_state(ServiceState::Error { reason, stderr }, None);
@@ -238,7 +238,7 @@ impl ActorState {
     }
 }
 
-/// Notifies all waiting callers. Ignores callers that no longer wait.
+/// Notifies all waiting callers. Ignores callers that have stopped waiting.
 fn send_all(waiting: Vec<oneshot::Sender<()>>) {
     for waiting in waiting {
         let _ = waiting.send(());

@@ -20,12 +20,12 @@ use crate::status::{ServiceEvent, ServiceInfo, ServiceState};
 use crate::tool::McpTool;
 use crate::tool_list::ToolList;
 
-/// The number of events by which a slow watcher may be behind before it misses events.
+/// The number of events that a slow receiver may lag behind before it misses events.
 const EVENT_BUFFER: usize = 256;
 
 /// A set of services. Clones are handles of the same services. When the last clone is dropped, all services are stopped.
 ///
-/// No service runs until it is needed: the first call of one of its tools, or [`McpServices::start`].
+/// A service is started by the first call of one of its tools, or by [`McpServices::start`].
 #[derive(Clone)]
 pub struct McpServices {
     inner: Arc<Inner>,
@@ -81,8 +81,8 @@ impl McpServices {
         Ok(services)
     }
 
-    /// Adds a service, and starts its actor, not the service itself. `known` has the tools that the service listed in an earlier process, so that it
-    /// need not be started to know them.
+    /// Adds a service and starts its actor, but not the service itself. `known` contains the tools that the service listed in an earlier
+    /// process, so that it need not be started to learn them.
     ///
     /// # Errors
     /// [`McpError::Twice`]; [`McpError::ShutDown`].
@@ -102,7 +102,7 @@ impl McpServices {
         if sent.is_err() || wait.await.is_err() {
             return Err(McpError::ShutDown);
         }
-        // Another task may have added a service of this name in the meantime.
+        // Another task may have added a service with this name in the meantime.
         let mut services = self.inner.write();
         if services.contains_key(&name) {
             service.end_actor();
@@ -112,7 +112,7 @@ impl McpServices {
         Ok(())
     }
 
-    /// Stops a service, waits until its processes have ended, and forgets it. Calls of its tools fail from now on.
+    /// Stops a service, waits until its processes have ended, and removes it. Calls of its tools fail from now on.
     ///
     /// # Errors
     /// [`McpError::UnknownService`].
@@ -124,7 +124,7 @@ impl McpServices {
         Ok(())
     }
 
-    /// Returns information about each service, by name.
+    /// Returns information about each service, ordered by name.
     pub fn list(&self) -> Vec<ServiceInfo> {
         let services = self.inner.read();
         services.values().map(|service| service.info()).collect()
@@ -138,8 +138,8 @@ impl McpServices {
         Ok(ToolList::clone(&self.find(name)?.status().tools))
     }
 
-    /// Returns the last lines of a program's standard error. Empty if the service neither runs nor has failed, and for a server behind a
-    /// URL.
+    /// Returns the last lines of a program's standard error. Empty for a server behind a URL, and unless the service is running or has
+    /// failed.
     ///
     /// # Errors
     /// [`McpError::UnknownService`].
@@ -194,7 +194,7 @@ impl McpServices {
         self.inner.read().is_empty()
     }
 
-    /// Stops a service, and waits until its processes have ended. It isn't started again before [`McpServices::start`].
+    /// Stops a service, and waits until its processes have ended. It is not started again until [`McpServices::start`] is called.
     ///
     /// # Errors
     /// [`McpError::UnknownService`].
@@ -209,7 +209,7 @@ impl McpServices {
         join_all(services.iter().map(|service| service.stop())).await;
     }
 
-    /// Returns the events from now on. A watcher that is too slow misses the oldest events.
+    /// Returns a receiver of all events from now on. A receiver that is too slow misses the oldest events.
     pub fn watch(&self) -> broadcast::Receiver<ServiceEvent> {
         self.inner.events.subscribe()
     }
@@ -225,7 +225,7 @@ impl McpServices {
 }
 
 impl ToolSource for McpServices {
-    /// Returns the tools of the services that run or that would be started on need (MCP-2).
+    /// Returns the tools of the services that are running or would be started when needed (MCP-2).
     fn specs(&self) -> Vec<ToolSpec> {
         let services = self.inner.read();
         let offered = services.values().filter(|service| service.offers_tools());
@@ -234,8 +234,8 @@ impl ToolSource for McpServices {
         specs
     }
 
-    /// Returns the tool whatever the state of its service is, so that a call of a stopped service says so. As long as a service has not said
-    /// which tools it has, it may have any: the call starts it.
+    /// Returns the tool regardless of its service's state, so that a call of a stopped service gets an error that says so. While a
+    /// service has not listed its tools yet, every tool name is accepted, because the call starts the service.
     fn get(&self, name: &str) -> Option<ToolEntry> {
         let service = self.inner.read().get(&service_of(name)?)?.clone();
         Some(ToolEntry::new(McpTool::find(&service, name)?))
@@ -248,10 +248,10 @@ impl fmt::Debug for McpServices {
     }
 }
 
-/// The supervisor of the services' actors. It replaces an actor that crashes. The crash also ends the service's processes.
+/// The supervisor of the services' actors. It replaces an actor that crashes. A crash also ends the service's processes.
 struct Supervisor;
 
-/// A message to the supervisor: it is to supervise the actor of another service.
+/// A request to the supervisor to start and supervise the actor of another service.
 struct SupervisorMessage {
     service: Arc<Service>,
     /// Sent once the service has an actor.

@@ -12,25 +12,25 @@ use crate::tool_list::ToolList;
 /// The state of a service (MCP-1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceState {
-    /// The service does not run.
+    /// The service is not running.
     Stopped(WhyStopped),
-    /// The service is being started, or waits for a restart after an unexpected end.
+    /// The service is being started, or is waiting to be restarted after it ended unexpectedly.
     Starting,
     /// The service is ready for calls.
     Running,
     /// The service cannot be started, or has ended too often.
     Error {
-        /// What went wrong, and what to do.
+        /// The error, and what to do.
         reason: String,
         /// The last lines of its standard error.
         stderr: Vec<String>,
     },
 }
 
-/// Why a service does not run.
+/// Why a service is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyStopped {
-    /// The service has not been needed. It starts with the first call.
+    /// The service has not been needed yet. Its first call starts it.
     NotNeeded,
     /// The user stopped the service. Only the user can start it again.
     ByUser,
@@ -83,7 +83,7 @@ pub enum ServiceEvent {
         added: Vec<String>,
         /// The names of tools that no longer exist.
         removed: Vec<String>,
-        /// The names of tools whose description, parameters or annotations have changed. Such a tool may do something else than before.
+        /// The names of tools whose description, parameters or annotations have changed. Such a tool may now do something else.
         changed: Vec<String>,
     },
     /// A tool of the service cannot be called.
@@ -123,7 +123,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// The status of a service that has not run yet. `known` has the tools that it listed in an earlier process.
+    /// Creates the status of a service that has not run yet. `known` contains the tools that it listed in an earlier process.
     pub(crate) fn new(known: ToolList) -> Self {
         Status {
             state: ServiceState::Stopped(WhyStopped::NotNeeded),

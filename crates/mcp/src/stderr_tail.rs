@@ -7,22 +7,22 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::text::clean;
 
-/// The number of bytes that are kept.
+/// Maximum number of bytes that are stored.
 const MAX_BYTES: usize = 8 * 1024;
-/// The number of lines that are shown.
+/// Maximum number of lines that are shown.
 const MAX_LINES: usize = 20;
 
-/// The last bytes of a stream that is read to its end. Clones share them.
+/// The last bytes of a stream that is read to its end. Clones share the same bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StderrTail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
-    /// Values of variables, which may be secrets, and are hidden in lines.
+    /// The values of variables, which may be secrets and are hidden in the lines.
     hidden: Arc<[String]>,
 }
 
-/// What is shown in the place of a hidden value.
+/// The placeholder for a hidden value.
 const HIDDEN: &str = "(hidden)";
-/// The length of a value, in bytes, below which it is no secret.
+/// Minimum length of a hidden value, in bytes. A shorter value is not treated as a secret.
 const MIN_HIDDEN: usize = 6;
 
 impl StderrTail {
@@ -40,7 +40,7 @@ impl StderrTail {
         }
     }
 
-    /// Reads until the stream ends: a program blocks if nobody reads its output. A read error counts as the end.
+    /// Reads until the stream ends, because a program blocks if nobody reads its output. A read error counts as the end.
     pub(crate) async fn read(self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; 4 * 1024];
         while let Ok(length @ 1..) = stream.read(&mut chunk).await {

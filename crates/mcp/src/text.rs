@@ -1,10 +1,10 @@
-//! Cleaning of untrusted text from services, before models and people read it. Control characters are removed, and the length is limited.
+//! Cleans untrusted text from services, before models and people read it: removes control characters, and limits the length.
 
 use dirigent_core::text::{is_invisible, visible_line};
 use serde_json::Value;
 
-/// Returns the text without control characters, other than line breaks and tabs, and without characters that are invisible or change the
-/// direction of text, which can hide instructions.
+/// Removes control characters except line breaks and tabs, and characters that are invisible or change the direction of text, because
+/// they can hide instructions.
 pub(crate) fn clean(text: &str) -> String {
     text.chars()
         .filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c)))

@@ -21,24 +21,24 @@ use crate::service::{Service, StartedBy};
 use crate::tool_list::ServiceTool;
 use crate::user_waits::UserWaits;
 
-/// The code of a failure because the service does not run.
+/// The code of a failure because the service is not running.
 pub const SERVICE_UNAVAILABLE: &str = "service_unavailable";
 
-/// How long before the run's deadline a call ends, so that the call's own result is used.
+/// The time before the run's deadline at which a call ends, so that the call can still return its own result.
 const MARGIN: Duration = Duration::from_millis(200);
-/// The time in which a service must accept the notification that a call was cancelled.
+/// Maximum time to notify a service that a call was cancelled.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The time in which the reason of a lost connection becomes known.
+/// Maximum time to wait for the reason why a connection was lost.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A tool of a service. The service says at each call what the tool is, as it may have changed.
+/// A tool of a service. Its spec is looked up for each call, because the service may have changed the tool.
 pub(crate) struct McpTool {
     service: Arc<Service>,
     spec: Arc<ToolSpec>,
 }
 
 impl McpTool {
-    /// Returns the tool with this name among agents. `None` if the service has said which tools it has, and this is none of them.
+    /// Returns the tool that agents call by this name. `None` if the service has listed its tools and this tool is not among them.
     pub(crate) fn find(service: &Arc<Service>, name: &str) -> Option<Self> {
         let listed = service
             .status()
@@ -58,8 +58,8 @@ impl McpTool {
     }
 }
 
-/// Returns the spec of a tool that the service has not listed yet, as for a run that continues in a new process. It grants nothing: the run
-/// itself knows more.
+/// Returns a spec for a tool that the service has not listed yet, for example when a run is resumed in a new process. This spec grants
+/// nothing; the run has the recorded one.
 fn unlisted_spec(service: &Service, name: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
@@ -97,7 +97,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Waits until shortly before the time at which the run stops the call; forever if there is no such time.
+/// Waits until shortly before the run's deadline for the call; forever if there is no deadline.
 async fn at_deadline(waits: &UserWaits, deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => {

@@ -1,6 +1,7 @@
 //! The tools of a service: converts the service's list into specs for agents (MCP-2).
 //!
-//! Everything that a service says about its tools is untrusted. A tool that cannot be used is left out with its reason; the others stay.
+//! Everything that a service says about its tools is untrusted. A tool that cannot be used is left out, and the reason is recorded; the
+//! other tools are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,17 +20,17 @@ use crate::names::tool_name;
 use crate::status::UnavailableTool;
 use crate::text::{clean, clean_line, clean_schema, cut};
 
-/// The number of tools that are read from a service. Further tools are left out.
+/// Maximum number of tools that are read from a service. Further tools are left out.
 const MAX_TOOLS: usize = 1000;
-/// The number of pages of the list that are read.
+/// Maximum number of pages of the list that are read.
 const MAX_PAGES: usize = 100;
-/// The longest description of a tool, in characters.
+/// Maximum length of a tool's description, in characters.
 const MAX_DESCRIPTION: usize = 2000;
-/// The longest description of a parameter, in characters.
+/// Maximum length of a parameter's description, in characters.
 const MAX_PARAMETER_DESCRIPTION: usize = 1000;
-/// The largest schema of a tool's parameters, in bytes of JSON.
+/// Maximum size of the schema of a tool's parameters, in bytes of JSON.
 const MAX_SCHEMA: usize = 64 * 1024;
-/// The longest name of a tool that is shown with an error, in characters.
+/// Maximum length of a tool's name in an error, in characters.
 const MAX_SHOWN_NAME: usize = 100;
 
 /// A tool of a service.
@@ -41,7 +42,7 @@ pub(crate) struct ServiceTool {
     pub(crate) spec: Arc<ToolSpec>,
 }
 
-/// The tools of a service, as it last listed them. Its JSON can be kept, so that the tools are known before the service runs again.
+/// The tools of a service, as it last listed them. Its JSON can be stored, so that the tools are known before the service runs again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolList {
     /// The tools by the names that agents use.
@@ -74,18 +75,18 @@ impl ToolList {
         &self.unavailable
     }
 
-    /// Returns true if the service has not listed any tool.
+    /// Returns true if the service has not listed any tools.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty() && self.unavailable.is_empty()
     }
 
-    /// Returns the names of the tools whose description, parameters or annotations differ in a newer list. Such a tool may do something else
-    /// than before.
+    /// Returns the names of the tools whose description, parameters or annotations differ in a newer list. Such a tool may now do
+    /// something else.
     pub fn changed_in(&self, newer: &ToolList) -> Vec<String> {
         self.changes(newer).changed
     }
 
-    /// Makes the specs of the tools that a service lists.
+    /// Creates the specs of the tools that a service lists.
     pub(crate) fn new(config: &ServiceConfig, listed: Vec<Value>) -> Self {
         let mut list = ToolList::default();
         let mut taken = BTreeSet::new();

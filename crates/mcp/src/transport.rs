@@ -1,4 +1,4 @@
-//! A transport that accepts no more messages from a service that does not read Dirigent's messages.
+//! A transport that stops receiving messages from a service that does not read Dirigent's messages.
 //!
 //! Dirigent answers each request of a service. A service that sends requests forever and never reads would fill the memory with answers.
 

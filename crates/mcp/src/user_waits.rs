@@ -1,4 +1,4 @@
-//! The time in which a call waits for the user. It counts neither towards the call's timeout nor towards its agent's time (LOOP-5).
+//! The time for which a call waits for the user. It counts neither towards the call's timeout nor towards its agent's time (LOOP-5).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct UserWaits(watch::Sender<Waited>);
 struct Waited {
     /// The duration of the waits that have ended.
     total: Duration,
-    /// When the current wait began; `None` if the call does not wait.
+    /// When the current wait began; `None` if the call is not waiting.
     since: Option<Instant>,
 }
 
@@ -21,7 +21,7 @@ struct Waited {
 struct Wait<'a>(&'a UserWaits);
 
 impl UserWaits {
-    /// Waits for the user's answer. `None` if the call already waits for another one.
+    /// Waits for the user's answer. `None` if the call is already waiting for another answer.
     pub(crate) async fn count<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
         let begins = self.0.send_if_modified(|waited| {
             let begins = waited.since.is_none();
@@ -37,7 +37,7 @@ impl UserWaits {
         Some(answer.await)
     }
 
-    /// Returns at this time, or later by the time in which the call waits for the user.
+    /// Sleeps until this time, extended by the time for which the call waits for the user.
     pub(crate) async fn sleep_until(&self, time: Instant) {
         let mut waits = self.0.subscribe();
         loop {

@@ -67,7 +67,7 @@ async fn mcp_1_unknown_and_disabled_services_are_named() {
     let error = |result: Result<_, dirigent_mcp::McpError>| result.unwrap_err().to_string();
     assert_eq!(
         error(services.start("of").await),
-        "there is no service of: configured are off"
+        "there is no service of: the configured services are off"
     );
     assert_eq!(
         error(services.start("off").await),

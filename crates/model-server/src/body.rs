@@ -1,6 +1,6 @@
 //! Replies on the wire: events, frames and breaks.
 //!
-//! This module splits bytes into frames; `completion` makes the content.
+//! This module splits bytes into frames; `completion` creates the content.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::http::HttpAnswer;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// Frames of a body, and whether the last one ends it: otherwise the connection breaks there.
+/// Frames of a body, and whether the body is complete. If it is not, the connection breaks after the last frame.
 type Frames = (Vec<Vec<u8>>, bool);
 
 /// Returns the response with a reply, streamed or whole as requested.

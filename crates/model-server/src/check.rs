@@ -108,7 +108,7 @@ impl RequestChecker {
             let function = &tool["function"];
             self.name(&format!("{path}.function.name"), &function["name"]);
             if !matches!(function["parameters"], Value::Null | Value::Object(_)) {
-                let reason = "`parameters` must be a JSON schema, an object";
+                let reason = "`parameters` must be a JSON Schema object";
                 self.report(format!("{path}.function.parameters"), reason);
             }
             if let Some(name) = function["name"].as_str()

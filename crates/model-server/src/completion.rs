@@ -1,6 +1,6 @@
 //! A reply's JSON, whole or as the chunks of a stream.
 //!
-//! This module makes the content only; `body` sends it.
+//! This module only creates the content; `body` sends it.
 
 use serde_json::{Value, json};
 

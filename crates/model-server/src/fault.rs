@@ -64,7 +64,7 @@ impl RetryAfter {
             Self::Millis(millis) => format!("retry-after-ms: {millis}"),
             Self::DateInSeconds(seconds) => {
                 let at = Timestamp::now() + SignedDuration::from_secs(seconds.into());
-                // The header of a date that cannot be printed is invalid.
+                // A date that cannot be printed results in an invalid header.
                 let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at);
                 format!("retry-after: {}", date.unwrap_or_default())
             }

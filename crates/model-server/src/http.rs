@@ -139,7 +139,7 @@ impl HttpAnswer {
         self.with_chunks(&chunks, true)
     }
 
-    /// Replaces the body by these HTTP chunks; the end of an incomplete body is missing.
+    /// Replaces the body by these HTTP chunks. If the body is incomplete, the final chunk is omitted.
     pub(crate) fn with_chunks(mut self, chunks: &[Vec<u8>], complete: bool) -> Self {
         self.head.push_str("transfer-encoding: chunked\r\n");
         let chunk = |bytes: &Vec<u8>| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
@@ -203,7 +203,7 @@ struct Shared {
     requests: Mutex<Vec<Arc<HttpRequest>>>,
     hang_ups: AtomicUsize,
     repeated: AtomicUsize,
-    /// Changes with the requests and the hang-ups.
+    /// Notified of each request and each hang-up.
     changed: watch::Sender<()>,
 }
 

@@ -20,7 +20,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Creates a reply of text.
+    /// Creates a text reply.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),

@@ -1,4 +1,4 @@
-//! A script decides what the server answers: it is a list of rules, each with the turns that it plays, or a function from request to turn.
+//! A script decides what the server answers: it is either a list of rules, each with its turns, or a function from requests to turns.
 //!
 //! A script has no state; the server counts the turns of each conversation.
 
@@ -28,7 +28,7 @@ pub(crate) enum TurnSource {
 }
 
 impl Script {
-    /// Answers each request by the first matching rule that has a turn left.
+    /// Answers each request with the next turn of the first matching rule that has a turn left.
     pub fn rules(rules: impl IntoIterator<Item = Rule>) -> Self {
         Self::new(TurnSource::Rules(rules.into_iter().collect()))
     }
@@ -184,7 +184,7 @@ pub(crate) enum Outcome {
 }
 
 impl Turn {
-    /// Creates a reply of text.
+    /// Creates a text reply.
     pub fn text(text: impl Into<String>) -> Self {
         Reply::text(text).into()
     }

@@ -108,7 +108,7 @@ impl TextChecker {
         }
     }
 
-    /// Ends the results of an assistant message, and reports its calls without one.
+    /// Ends the results of an assistant message, and reports its calls that have no result.
     fn report_unanswered(&mut self, path: &str) {
         for tool in self
             .text_calls
@@ -128,7 +128,7 @@ impl TextChecker {
 #[derive(Debug)]
 struct TextCalls {
     text: String,
-    /// Tools of the parsed calls, each with whether it has a result.
+    /// For each parsed call, its tool and whether it has a result.
     calls: Vec<(String, bool)>,
     /// Tools of all results so far.
     results: Vec<String>,
@@ -139,7 +139,7 @@ struct TextCalls {
 enum Unmatched {
     /// The text does not call its tool.
     NoCall,
-    /// Every call of its tool already has a result.
+    /// Every call of the tool already has a result.
     Duplicate,
 }
 

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::secrets::Secrets;
 
-/// Longest retry delay. A longer delay from a server is reduced to this.
+/// Maximum retry delay. A longer delay requested by a server is reduced to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(86_400);
 
-/// Largest excerpt of a server's text in a message, in characters.
+/// Maximum size of an excerpt of a server's text in a message, in characters.
 const MAX_EXCERPT_CHARS: usize = 500;
 
 /// Converts the errors of one server to failures.
@@ -93,7 +93,7 @@ impl FailureClassifier {
 /// A server's description of an error.
 struct ErrorBody {
     message: String,
-    /// The server's error codes in lower case: `type`, `code` and `status`.
+    /// The server's error codes in lowercase: `type`, `code` and `status`.
     codes: String,
 }
 

@@ -30,14 +30,14 @@ const TYPICAL_REPLY_TOKENS: u64 = 1_000;
 /// Rate limits of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelLimits {
-    /// Largest number of parallel requests; `None` for no limit.
+    /// Maximum number of parallel requests; `None` for no limit.
     pub concurrent: Option<NonZeroU32>,
-    /// Largest number of tokens, sent and received, in any minute; `None` for no limit. A larger request is sent alone, after a minute
+    /// Maximum number of input and output tokens in any minute; `None` for no limit. A larger request is sent alone, after a minute
     /// without others.
     pub tokens_per_minute: Option<NonZeroU64>,
     /// Pause of all requests after the model was unavailable and its provider sent no retry delay.
     pub pause: Duration,
-    /// Longest pause that requests wait for. During a longer pause they fail as unavailable.
+    /// Maximum length of a pause that requests wait for. During a longer pause, they fail as unavailable.
     pub longest_wait: Duration,
 }
 
@@ -117,8 +117,8 @@ async fn ask<M: ChatModel>(
 #[derive(Debug)]
 struct Limiter {
     limits: ModelLimits,
-    /// Held by the first request in the queue while it waits for a slot, a pause or tokens. Requests lock it in the order of their
-    /// arrival, so it is the queue.
+    /// Held by the first request in the queue while it waits for a slot, a pause or tokens. Requests lock this mutex in the order of
+    /// their arrival, so the mutex itself is the queue.
     queue: tokio::sync::Mutex<()>,
     slots: Arc<Semaphore>,
     state: Mutex<LimiterState>,
@@ -195,7 +195,7 @@ impl Limiter {
             match self.try_admit(expected)? {
                 Admission::Granted { probe } => break probe,
                 Admission::WaitUntil(latest) => {
-                    // After a change or the timeout, the loop tries again.
+                    // After a change or a timeout, the loop tries again.
                     let _ = tokio::time::timeout_at(latest, self.changed.notified()).await;
                 }
             }

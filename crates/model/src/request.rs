@@ -23,7 +23,7 @@ pub struct ChatRequest {
     pub tools: Arc<Vec<ToolSpec>>,
     /// Required format of the reply's text.
     pub format: ReplyFormat,
-    /// Largest number of tokens of the reply; `None` for the provider's own limit.
+    /// Maximum number of tokens of the reply; `None` for the provider's own limit.
     pub max_output_tokens: Option<u64>,
     /// The caller's estimate of the request's tokens; `None` to estimate them from its parts.
     pub input_tokens: Option<u64>,

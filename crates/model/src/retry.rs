@@ -13,13 +13,13 @@ use crate::{ChatModel, ChatRequest};
 /// When and how often a request is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Largest number of attempts, including the first.
+    /// Maximum number of attempts, including the first.
     pub attempts: u32,
     /// Pause after the first attempt. Each further pause is twice as long.
     pub first_pause: Duration,
-    /// Longest pause, unless the server asks for a longer one.
+    /// Maximum pause, unless the server asks for a longer one.
     pub longest_pause: Duration,
-    /// Largest sum of all pauses; the last failure is final if another pause would exceed it. Time in the rate limiter's queue and
+    /// Maximum sum of all pauses. If another pause would exceed this sum, the last failure is final. Time in the rate limiter's queue and
     /// time to wait for replies do not count.
     pub total: Duration,
     /// How pauses are varied.

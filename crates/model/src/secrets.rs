@@ -150,7 +150,7 @@ impl Secret {
         Secret(characters.into_iter().map(encodings).collect())
     }
 
-    /// Returns true if the secret may begin at this first character.
+    /// Returns true if the secret may begin with this character.
     fn may_begin(&self, character: char) -> bool {
         let first = self.0.first().and_then(|spellings| spellings.first());
         matches!(character, '\\' | '%' | '&') || first.is_some_and(|first| first.starts_with(character))

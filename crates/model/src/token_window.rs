@@ -1,8 +1,8 @@
 //! The sliding window of a limit on tokens per minute (HOST-7).
 //!
 //! A request's tokens count for a minute after it is sent. A reply counts with its reserved tokens until it is complete, and with its
-//! actual tokens for a minute after that. So the provider's count stays within the limit in any minute, except for the tokens by which
-//! requests exceed their estimates and replies their reservations.
+//! actual tokens for a minute after that. So the provider's count stays within the limit in any minute, except when a request exceeds its
+//! estimate or a reply exceeds its reservation.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -16,9 +16,9 @@ const WINDOW_LENGTH: Duration = Duration::from_secs(61);
 /// Tokens of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestTokens {
-    /// Tokens sent.
+    /// Input tokens.
     pub(crate) input: u64,
-    /// Tokens of the reply, received or reserved.
+    /// Output tokens, received or reserved.
     pub(crate) output: u64,
 }
 

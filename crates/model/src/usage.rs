@@ -4,7 +4,7 @@ use dirigent_core::message::Usage;
 
 use crate::ChatRequest;
 
-/// Largest number of tokens that any model reads or writes in one request.
+/// Maximum number of tokens that any model reads or writes in one request.
 const MAX_REQUEST_TOKENS: u64 = 10_000_000;
 /// Allowance for tokens that an estimate cannot include: tokens that a provider adds to a request, or that a model spends on thinking.
 const HIDDEN_TOKENS: u64 = 32_768;
@@ -12,11 +12,11 @@ const HIDDEN_TOKENS: u64 = 32_768;
 /// A provider's token counts for one reply; `None` for a count that is missing or not a whole number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TokenCounts {
-    /// Tokens sent.
+    /// Input tokens.
     pub(crate) input: Option<u64>,
-    /// Tokens sent that were read from the provider's cache.
+    /// Input tokens that were read from the provider's cache.
     pub(crate) cached: Option<u64>,
-    /// Tokens received.
+    /// Output tokens.
     pub(crate) output: Option<u64>,
 }
 

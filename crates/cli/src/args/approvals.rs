@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 pub(crate) const APPROVALS_HELP: &str = "\
-In the dialog about a call that waits for your approval, `always` allows this call, or calls like it from now on: within the run, its conversation, \
+In the dialog about a call that is waiting for your approval, `always` allows this call, or calls like it from now on: within the run, its conversation, \
 its folder, or everywhere. Dirigent keeps such rules in the journal and never changes your configuration. A saved rule never \
 overrides a rule in [approvals] that denies the call, or that asks about it and is at least as specific.
 

@@ -105,7 +105,7 @@ pub(crate) struct PruneCommand {
     /// Delete runs that ended more than TIME ago, such as 30d or 12h
     #[arg(long, value_name = "TIME", value_parser = dirigent::parse_duration)]
     pub(crate) older_than: Millis,
-    /// Also delete runs that can be resumed: those that wait for you, or ended at a limit
+    /// Also delete runs that can be resumed: those that are waiting for you, or ended at a limit
     #[arg(long)]
     pub(crate) paused: bool,
     /// Only list the runs

@@ -124,7 +124,8 @@ impl FromArgMatches for AgentLimitOptions {
     }
 }
 
-/// The id of the option for an agent's limit. The agent's `timeout` is renamed, because the run has a limit of this name, too.
+/// Returns the id of the option for an agent's limit. The agent's `timeout` gets another name, because the run has a limit of this name,
+/// too.
 fn agent_id(limit: &Limit<AgentLimitSettings>) -> String {
     match limit.name {
         "timeout" => "agent_timeout".to_owned(),

@@ -41,15 +41,15 @@ pub(crate) enum McpCommand {
     List(ListServicesCommand),
     /// Show a service: its settings, its tools, and the tools that cannot be called
     Show(ShowServiceCommand),
-    /// Let runs use a service again that you stopped, start it once and list its tools
+    /// Let runs use a stopped service again, start it once and list its tools
     Start(ServiceCommand),
-    /// Keep runs from starting a service until `dirigent mcp start`; runs that use it already go on
+    /// Keep runs from starting a service until `dirigent mcp start`; runs that already use it are not affected
     Stop(ServiceCommand),
     /// Print the last lines of a service's standard error, as of its latest start
     Logs(ServiceCommand),
     /// Add the services of a JSON file of Claude Desktop, Claude Code, Cursor or VS Code, and start each once
     Import(ImportServicesCommand),
-    /// Trust the project's .mcp.json with its present content, and start each of its services once
+    /// Trust the project's .mcp.json with its current content, and start each of its services once
     Trust(TrustServicesCommand),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct ServiceOptions {
     /// A header of each request to the URL; may be given several times
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "command")]
     pub(crate) headers: Vec<(String, String)>,
-    /// The variable of your environment with the bearer token for the URL
+    /// The name of the environment variable that contains the bearer token for the URL
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) bearer_token_env: Option<String>,
     /// The time after which a call is ended, such as 90s [default: 1m]
@@ -101,10 +101,10 @@ pub(crate) struct ServiceOptions {
     /// The purpose of the service, for models [default: its name]
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// A word that, in a goal or a message, refers to the service; may be given several times
+    /// A word in a goal or a message that refers to the service; may be given several times
     #[arg(long = "keyword", value_name = "WORD")]
     pub(crate) keywords: Vec<String>,
-    /// Believe what the service says about its tools: those that only read then run without approval
+    /// Trust what the service says about its tools: tools that it declares read-only then run without approval
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub(crate) trust: Option<bool>,
     /// The program of the service and its arguments, after `--`

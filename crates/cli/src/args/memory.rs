@@ -22,7 +22,7 @@ pub(crate) enum MemoryCommand {
     List(ListFactsCommand),
     /// Show a fact
     Show(ShowFactCommand),
-    /// Keep a fact about you or, with --workspace, about a folder
+    /// Save a fact about you or, with --workspace, about a folder
     Add(AddFactCommand),
     /// Delete a fact
     Delete(DeleteFactCommand),
@@ -74,7 +74,7 @@ pub(crate) struct AddFactCommand {
     /// The fact, in your own words
     #[arg(value_name = "TEXT")]
     pub(crate) text: String,
-    /// Keep the fact for a folder only: without a value, the current folder
+    /// Save the fact for a folder only: without a value, the current folder
     #[arg(long, short, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     pub(crate) workspace: Option<PathBuf>,
     /// Print one JSON object

@@ -1,7 +1,7 @@
 //! The answer of a turn while it arrives: whole blocks of Markdown are shown as soon as they are complete.
 //!
-//! A block is a paragraph, a list, a code block and so on: it ends at an empty line outside of code. The model may yet turn out to make a call, so
-//! from the first block that looks like one, nothing is shown.
+//! A block, such as a paragraph, a list or a code block, ends at an empty line outside of code. The reply may turn out to be a tool call,
+//! so nothing is shown from the first block that looks like one.
 
 use dirigent::Delta;
 use dirigent::events::AgentId;
@@ -17,10 +17,10 @@ pub(crate) struct AnswerStream {
     turn: u32,
     /// The reply so far.
     text: String,
-    /// The length of the beginning of the reply that was shown, in bytes.
+    /// The number of bytes at the beginning of the reply that have been shown.
     shown: usize,
-    /// Set if nothing more of this reply is shown: it looks like a call, a piece of it was missed, or it was shown before the model was asked
-    /// again.
+    /// Set if nothing more of this reply is shown, because it looks like a call, a piece of it was missed, or it was shown before the
+    /// model was asked again.
     is_stopped: bool,
 }
 
@@ -58,7 +58,7 @@ impl AnswerStream {
         (!rendered.is_empty()).then(|| format!("\n{rendered}"))
     }
 
-    /// Returns the part of the answer that was not shown.
+    /// Returns the part of the answer that has not been shown.
     pub(crate) fn rest<'a>(&self, answer: &'a str) -> &'a str {
         let shown = self.text.get(..self.shown).unwrap_or_default();
         // The answer has neither the blank lines before the reply nor the spaces around it.
@@ -99,7 +99,7 @@ fn fence_of(line: &str) -> Option<char> {
         .find(|mark| line.starts_with(&mark.to_string().repeat(3)))
 }
 
-/// Where the first block that may be a call begins: JSON, markup, or a code block with one of these.
+/// Returns the position of the first block that may be a call: JSON, markup, or a code block that contains one of these.
 fn first_call(text: &str) -> Option<usize> {
     let (mut at, mut in_block) = (0, false);
     let mut lines = text.split_inclusive('\n').peekable();
@@ -139,7 +139,7 @@ mod tests {
         serde_json::from_value(delta).expect("the JSON of a delta")
     }
 
-    /// Pushes the answer in pieces of three bytes; returns what was shown, and what is left for the end.
+    /// Pushes the answer in pieces of three bytes. Returns the text that was shown, and the rest.
     fn show(answer: &str) -> (String, String) {
         let (mut stream, mut shown) = (stream(), String::new());
         for (index, bytes) in answer.as_bytes().chunks(3).enumerate() {
@@ -188,7 +188,7 @@ mod tests {
         );
         assert_eq!(stream.push(&piece(LEAD, 1, 12, "Three.\n\n")), None);
         assert_eq!(stream.rest("One.\n\nTwo.\n\nThree."), "Two.\n\nThree.");
-        // The stream misses the beginning of the next reply, and receives the whole reply after that.
+        // The stream misses the beginning of the next reply, but receives the following reply completely.
         assert_eq!(stream.push(&piece(LEAD, 2, 3, "ne.\n\nTwo.\n\n")), None);
         assert_eq!(stream.rest("One.\n\nTwo."), "One.\n\nTwo.");
         assert_eq!(

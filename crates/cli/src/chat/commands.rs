@@ -8,9 +8,9 @@ pub(crate) enum ChatLine {
     /// A message, or the invocation of a workflow.
     Message(String),
     Help,
-    /// Undo the changes of the last turn in files.
+    /// Undo the file changes of the last turn.
     Undo,
-    /// Show the changes of the last turn in files.
+    /// Show the file changes of the last turn.
     Diff,
     /// Show the usage of the conversation.
     Cost,
@@ -86,7 +86,7 @@ pub(crate) fn parse(line: &str) -> ChatLine {
     }
 }
 
-/// Returns the name of the command that a line is; `None` for a message.
+/// Returns the command's name if the line is a command; `None` for a message.
 pub(crate) fn command_name(line: &str) -> Option<&str> {
     match parse(line) {
         ChatLine::Message(_) => None,

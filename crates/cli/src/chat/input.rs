@@ -1,4 +1,5 @@
-//! Reads the lines of a chat: at a terminal with an editor that has a history and completes commands and files, otherwise from standard input.
+//! Reads the lines of a chat. At a terminal, a line editor offers history and completes commands and files; otherwise lines are read from
+//! standard input.
 
 use std::path::{Path, PathBuf};
 
@@ -24,12 +25,12 @@ pub(crate) enum ReadLine {
     Interrupted,
     /// The end of the input.
     End,
-    /// A signal that ends the process. A thread may still be waiting for the terminal.
+    /// A signal that ends the process was received. A thread may still be waiting for the terminal.
     Terminated,
 }
 
 pub(crate) enum Input {
-    /// `None` while a thread reads.
+    /// `None` while a thread is using the editor to read a line.
     Terminal(Option<Box<LineEditor>>),
     Lines(tokio::io::Lines<tokio::io::BufReader<tokio::io::Stdin>>),
 }
@@ -37,7 +38,7 @@ pub(crate) enum Input {
 type LineEditor = Editor<ChatHelper, DefaultHistory>;
 
 impl Input {
-    /// Reads from the terminal, with names for completion, or else from standard input.
+    /// Creates an input that reads from the terminal, with these names for completion, or else from standard input.
     pub(crate) fn new(is_terminal: bool, names: Vec<String>) -> anyhow::Result<Self> {
         if !is_terminal {
             use tokio::io::AsyncBufReadExt as _;
@@ -63,7 +64,7 @@ impl Input {
         }
     }
 
-    /// Reads a line; at a terminal after this prompt.
+    /// Reads a line. At a terminal, the line is prompted for.
     pub(crate) async fn read(
         &mut self,
         prompt: &str,

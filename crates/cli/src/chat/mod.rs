@@ -119,7 +119,7 @@ impl<'a> Chat<'a> {
         }
         let conversation = dirigent.conversation(conversation.id()).await?;
         mcp::warn_untrusted(&dirigent, &info.workspace, output).await?;
-        // Without a greeting, nothing else would say that a conversation works in another folder than the current one.
+        // Without the greeting, nothing else would show that the conversation's folder is not the current one.
         let is_elsewhere = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
             .is_ok_and(|folder| folder != info.workspace);
@@ -183,7 +183,7 @@ impl<'a> Chat<'a> {
             if line.trim().is_empty() {
                 continue;
             }
-            // An error of one line does not end a chat at the terminal.
+            // At a terminal, an error in one line does not end the chat.
             exit = match self.handle(&line, &mut input, signals).await {
                 Ok(Some(exit)) => exit,
                 Ok(None) => return Ok(exit),
@@ -199,7 +199,7 @@ impl<'a> Chat<'a> {
         }
     }
 
-    /// Prints which conversation this is, and shows its last turns.
+    /// Prints the conversation's id and folder, and shows its last turns.
     async fn greet(&self, input: &mut Input) -> anyhow::Result<()> {
         let turns = self.conversation.turns(HISTORY).await?;
         let messages: Vec<String> = turns.iter().map(|turn| turn.message.clone()).collect();
@@ -225,7 +225,7 @@ impl<'a> Chat<'a> {
         Ok(())
     }
 
-    /// Continues the last turn if its process died or if it waits for the user.
+    /// Continues the last turn if its process died or it is waiting for the user.
     async fn finish_last_turn(&mut self, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
         if self.user == UserPresence::Absent {
             return Ok(Exit::Success);
@@ -271,7 +271,7 @@ impl<'a> Chat<'a> {
                     format!(" · cost: {}", usage.cost)
                 };
                 self.output.note(&format!(
-                    "  turns: {} · requests: {} · tokens in: {} ({} from the cache) · tokens out: {}{cost}",
+                    "  turns: {} · requests: {} · input tokens: {} ({} from the cache) · output tokens: {}{cost}",
                     self.conversation.info().await?.turns,
                     usage.model_calls,
                     usage.input_tokens,
@@ -319,7 +319,7 @@ impl<'a> Chat<'a> {
         Ok(Some(Exit::Success))
     }
 
-    /// Sends a message, and shows its turn until it ends. `input` reads what a workflow asks for.
+    /// Sends a message, and shows its turn until it ends. Missing parameters of a workflow are read from `input`.
     async fn send(
         &mut self,
         message: &str,
@@ -353,7 +353,9 @@ impl<'a> Chat<'a> {
             Sent::Message { run, outcome } => {
                 let what = match outcome {
                     SteerOutcome::Accepted => "the active turn takes it into account",
-                    SteerOutcome::Pending => "stored for the active turn, whose process has not taken it yet",
+                    SteerOutcome::Pending => {
+                        "stored for the active turn, whose process has not received it yet"
+                    }
                 };
                 self.output.note(&format!("  {what}: run {}", run.short()));
                 Ok(Exit::Success)
@@ -429,7 +431,7 @@ impl<'a> Chat<'a> {
         Ok(Exit::from_end_reason(ended.report.end.as_ref()))
     }
 
-    /// Prints the part of the answer that was not printed while it arrived, or why there is no answer.
+    /// Prints the part of the answer that was not yet printed while streaming, or why there is no answer.
     fn print_answer(&self, ended: &EndedRun, run: &RunHandle) {
         let report = &ended.report;
         let answer = ended.answer.as_ref();
@@ -437,10 +439,10 @@ impl<'a> Chat<'a> {
         match &report.end {
             Some(EndReason::GoalAchieved) if rest.trim().is_empty() && !report.summary.is_empty() => {}
             Some(EndReason::GoalAchieved) => self.output.print(&format!("\n{}", markdown::render(rest))),
-            Some(EndReason::Cancelled) => self.output.note("\n  stopped; what was done stays"),
+            Some(EndReason::Cancelled) => self.output.note("\n  stopped; changes made so far remain"),
             Some(EndReason::UserRequired) => {
                 self.output.note(
-                    "\n  the turn waits for you: decide or answer with your next message, or with a command",
+                    "\n  the turn is waiting for you: decide or answer with your next message, or with a command",
                 );
                 // The user may decide about the calls in words, so the calls must have been shown in full (APPROVE-3).
                 let requests = ended.events.with_view(PendingRequests::from_view);

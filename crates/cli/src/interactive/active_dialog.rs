@@ -1,4 +1,4 @@
-//! The open dialog about one call or question: what is shown, and what a line typed in it means.
+//! The open dialog about one call or question: the lines that are shown, and how input is interpreted.
 
 use dirigent::events::{ApprovalAnswer, EffectId, OpenQuestion};
 
@@ -15,12 +15,12 @@ use crate::request_text::{approval_lines, open_question_lines};
 pub(super) struct ActiveDialog {
     pub(super) kind: RequestKind,
     pub(super) line: Editor,
-    /// Set while keys go to the dialog rather than to the draft.
+    /// Set while key presses go to the dialog instead of the draft.
     pub(super) has_focus: bool,
     pub(super) editing_parameters: bool,
-    /// Set while the user allows calls from now on.
+    /// Set while the user is choosing a rule that always allows such calls.
     pub(super) always: Option<AlwaysDialog>,
-    /// The edited plan that was not valid, to be edited further.
+    /// An edited plan that was invalid, kept so that the user can correct it.
     pub(super) draft: Option<String>,
     /// All lines of a call that was shown only in part; empty once the whole call was shown.
     pub(super) hidden_lines: Vec<String>,
@@ -41,7 +41,7 @@ impl RequestKind {
 }
 
 impl ActiveDialog {
-    /// A dialog without the focus, and the lines that show its request.
+    /// Creates a dialog without focus, and returns it with the lines that show its request.
     pub(super) fn new(kind: RequestKind, terminal_size: TerminalSize) -> (Self, Vec<String>) {
         let (lines, hidden_lines) = match &kind {
             RequestKind::Call(pending) => split_to_fit(approval_lines(pending), terminal_size),
@@ -67,10 +67,9 @@ impl ActiveDialog {
                 .prompt(format!("{effect}, {}", always.label()), "Enter alone goes back");
         }
         match (&self.kind, self.editing_parameters, self.hidden_lines.is_empty()) {
-            (RequestKind::Question(_), _, _) => self.line.prompt(
-                "your answer: ",
-                "Ctrl-D leaves the question for `dirigent resume`",
-            ),
+            (RequestKind::Question(_), _, _) => self
+                .line
+                .prompt("your answer: ", "Ctrl-D: answer later with `dirigent resume`"),
             (RequestKind::Call(_), true, _) => self.line.prompt(
                 format!("{effect}, parameters: "),
                 "Enter returns to the commands a, always, e, r, g and l; Ctrl-C cancels the run",
@@ -82,7 +81,7 @@ impl ActiveDialog {
         }
     }
 
-    /// Leaves the choice of a rule or the editing of parameters; returns false if the dialog was in neither.
+    /// Leaves the step in which a rule is chosen or parameters are edited. Returns false if the dialog was in neither step.
     pub(super) fn leave_step(&mut self) -> bool {
         let was_in_step = self.always.take().is_some() || self.editing_parameters;
         if was_in_step {
@@ -91,7 +90,7 @@ impl ActiveDialog {
         was_in_step
     }
 
-    /// Begins to allow calls from now on, unless the whole call has not been shown; returns the lines to show.
+    /// Starts the choice of a rule for such calls, but only after the whole call has been shown. Returns the lines to show.
     pub(super) fn begin_always(&mut self, folder: &str, in_chat: bool) -> Vec<String> {
         let RequestKind::Call(pending) = &self.kind else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The dialog that allows a call, and calls like it from now on.
+//! The dialog for allowing a call and similar calls from now on.
 
 use dirigent::approval_rules::{CallPattern, Within};
 
@@ -44,7 +44,7 @@ impl AlwaysDialog {
         lines
     }
 
-    /// The words for the scope of a rule.
+    /// Returns the words for the possible scopes.
     fn words(&self) -> Vec<&'static str> {
         let conversation = self.in_chat.then_some("conversation");
         ["run"]
@@ -57,12 +57,12 @@ impl AlwaysDialog {
     /// The label of the line being typed.
     pub(crate) fn label(&self) -> &'static str {
         match self.chosen {
-            None => "number and where, as in `1 run`: ",
+            None => "number and scope, such as `1 run`: ",
             Some(_) => "save the rule and approve this call? y/n: ",
         }
     }
 
-    /// Handles a line. Nothing but a plain yes saves a rule.
+    /// Handles a line. A rule is saved only after an explicit "yes".
     pub(crate) fn answer(&mut self, line: &str) -> AlwaysResult {
         let line = line.trim();
         if let Some((calls, within)) = self.chosen.take() {
@@ -110,7 +110,7 @@ impl AlwaysDialog {
             Within::Run => "for the rest of this run".to_owned(),
             Within::Conversation => "in this conversation".to_owned(),
             Within::Workspace => format!("in all runs in {}", self.workspace),
-            Within::Everywhere => "in all runs, whatever their folder".to_owned(),
+            Within::Everywhere => "in all runs, in any folder".to_owned(),
         };
         format!("  rule: allow `{calls}` without asking, {within}")
     }

@@ -28,8 +28,8 @@ pub(crate) enum Action {
     Open(Vec<String>),
     /// Send this message to the run, and pass the result to [`PromptController::on_result`].
     Send(Steering),
-    /// Save a rule that allows these calls, then call [`PromptController::rule_saved`]. The run decides by the rule at once, also about the call
-    /// that the user was asked about.
+    /// Save a rule that allows these calls, then call [`PromptController::rule_saved`]. The run applies the rule immediately, including
+    /// to the call that the user was asked about.
     Always { calls: CallPattern, within: Within },
     /// Let the user edit this text in their editor, and pass the new text to [`PromptController::edited`]. Without an editor, call
     /// [`PromptController::edit_in_line`].
@@ -40,7 +40,7 @@ pub(crate) enum Action {
     SetUserAbsent,
 }
 
-/// How much of a run had happened when this process took it over. The default is for a new run.
+/// The part of a run that had already happened when this process took it over. The default is for a new run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HistoryCursor {
     /// The number of the last journal entry; 0 for a new run.
@@ -88,7 +88,7 @@ impl PromptController {
         }
     }
 
-    /// Marks the calls as settled that a saved rule approves, and opens the dialog for the next request.
+    /// Marks the calls that a saved rule approves as settled, and opens the dialog for the next request.
     pub(crate) fn rule_saved(&mut self, calls: &CallPattern, terminal_size: TerminalSize) -> Vec<Action> {
         let requests = &self.requests;
         let approved = requests
@@ -130,7 +130,7 @@ impl PromptController {
         actions
     }
 
-    /// Adds keys typed before the dialog was visible to the draft, except Enter, Esc and Ctrl-D, which are ignored.
+    /// Adds to the draft the keys that were typed before the dialog was visible. Ignores Enter, Esc and Ctrl-D.
     pub(crate) fn buffer_keys(&mut self, keys: Vec<Key>) {
         for key in keys
             .into_iter()
@@ -236,7 +236,7 @@ impl PromptController {
             Some(dialog) if dialog.has_focus => dialog.prompt(),
             Some(dialog) => self.draft.prompt(
                 format!(
-                    "guidance ({} still waits for your answer): ",
+                    "guidance ({} is still waiting for your answer): ",
                     dialog.kind.effect()
                 ),
                 "",
@@ -303,7 +303,7 @@ impl PromptController {
     fn set_user_absent(&mut self) -> Vec<Action> {
         if self.requests.is_empty() {
             return vec![Action::Show(vec![
-                "  nothing waits for you; Ctrl-C cancels the run".to_owned(),
+                "  no request is waiting for you; Ctrl-C cancels the run".to_owned(),
             ])];
         }
         self.user_absent = true;
@@ -425,7 +425,7 @@ impl PromptController {
     }
 }
 
-/// Returns true if the call or question still waits after the error, so that the user can enter something else.
+/// Returns true if the call or question is still pending after the error, so that the user can enter something else.
 fn is_retryable(error: &DirigentError) -> bool {
     matches!(
         error,

@@ -212,7 +212,7 @@ fn approve_3_keys_typed_before_a_dialog_was_visible_approve_nothing_and_are_kept
     assert_eq!(controller.prompt().text, "a");
     assert_eq!(
         controller.prompt().label,
-        "guidance (a3.7 still waits for your answer): "
+        "guidance (a3.7 is still waiting for your answer): "
     );
     // Once the draft is deleted, keys go to the dialog.
     assert_eq!(types(&mut controller, "\u{15}"), []);
@@ -242,7 +242,7 @@ fn host_11_calls_are_shown_one_after_the_other_and_later_is_not_a_decision() {
     controller.open();
     let actions = types(&mut controller, "a\n");
     assert_eq!(actions, [decision("a4.2", ApprovalAnswer::Approve)]);
-    // The run's view does not show the decision at once.
+    // The run's view shows the decision only later.
     assert_eq!(
         controller.on_result(message(&actions[0]), None, TERMINAL_SIZE),
         []
@@ -361,7 +361,7 @@ fn paor_9_a_user_who_has_left_is_not_asked_any_more() {
     assert_eq!(types(&mut controller, "\u{4}"), [Action::SetUserAbsent]);
     assert_eq!(controller.update(asking(&[]), TERMINAL_SIZE), []);
     let mut controller = PromptController::default();
-    assert!(shown(&types(&mut controller, "\u{4}")).contains("nothing waits for you"));
+    assert!(shown(&types(&mut controller, "\u{4}")).contains("no request is waiting for you"));
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn approve_1_no_dialog_opens_for_calls_that_a_saved_rule_approves() {
         shown(&offered).contains("1  execute_command(command: ls)"),
         "{offered:?}"
     );
-    assert!(shown(&types(&mut controller, "1 everywhere\n")).contains("in all runs, whatever their folder"));
+    assert!(shown(&types(&mut controller, "1 everywhere\n")).contains("in all runs, in any folder"));
     let kept = types(&mut controller, "y\n");
     let within = Within::Everywhere;
     assert_eq!(
@@ -446,7 +446,7 @@ fn approve_1_no_dialog_opens_for_calls_that_a_saved_rule_approves() {
 
     requests.calls.push(call("a4.2", json!({"command": ["rm"]})));
     assert_eq!(controller.update(requests.clone(), TERMINAL_SIZE), []);
-    // The second call that waits is allowed as well, the third is not.
+    // The second waiting call is allowed as well; the third is not.
     let asked = controller.rule_saved(&rule, TERMINAL_SIZE);
     assert!(
         matches!(&asked[..], [Action::Open(lines)] if lines[0].contains("a4.2")),

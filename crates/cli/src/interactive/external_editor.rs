@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-/// The user's editor, as shell text such as `code --wait`; `None` if none is set.
+/// Returns the command of the user's editor as shell text, such as `code --wait`; `None` if none is set.
 pub(crate) fn command() -> Option<String> {
     let set = |name| {
         std::env::var(name)

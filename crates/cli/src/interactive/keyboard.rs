@@ -24,7 +24,8 @@ pub(crate) struct Keyboard {
     /// The mode to restore; `None` while the terminal is not acquired.
     saved_mode: Option<Termios>,
     decoder: Decoder,
-    /// When the byte of the Escape key was noticed, which may begin the sequence of another key; `None` if the input does not end with it.
+    /// The time at which the byte of the Escape key was noticed. This byte may also begin the sequence of another key. `None` if the
+    /// input does not end with it.
     escape_since: Option<Instant>,
     bracketed_paste: bool,
 }
@@ -78,14 +79,14 @@ impl Keyboard {
         }
     }
 
-    /// Returns true if the terminal is acquired. If an acquired terminal is closed, this counts as a hang-up even without SIGHUP, because
-    /// the system sends SIGHUP only to the processes in the terminal's foreground.
+    /// Returns true if the terminal is acquired. Callers treat the closing of an acquired terminal as a hang-up even without SIGHUP,
+    /// because the system sends SIGHUP only to the processes in the terminal's foreground.
     pub(crate) fn is_acquired(&self) -> bool {
         self.saved_mode.is_some()
     }
 
-    /// Acquires the terminal again after SIGCONT, because other processes may have changed its mode. A closed terminal counts as acquired
-    /// as before: the system sends SIGCONT with the SIGHUP of a terminal that is closed.
+    /// Acquires the terminal again after SIGCONT, because other processes may have changed its mode. A closed terminal keeps its state,
+    /// because the system also sends SIGCONT, along with SIGHUP, when a terminal is closed.
     pub(crate) fn on_continue(&mut self) {
         if self.is_closed() {
             return;
@@ -98,7 +99,7 @@ impl Keyboard {
     pub(crate) async fn keys(&mut self) -> Option<Vec<Key>> {
         loop {
             if self.decoder.may_be_escape() {
-                // Kept beyond this call, whose future the caller may drop.
+                // Stored in `self`, because the caller may drop this future and call again.
                 let since = *self.escape_since.get_or_insert_with(Instant::now);
                 tokio::time::sleep_until(since + ESCAPE_DELAY).await;
                 self.escape_since = None;

@@ -75,7 +75,7 @@ impl Decoder {
         self.buffer == [0x1b] && !self.pasting
     }
 
-    /// Takes the byte of the Escape key for the key itself, because nothing followed it.
+    /// Interprets the pending escape byte as the Escape key, because nothing followed it.
     pub(crate) fn take_escape(&mut self) -> Option<Key> {
         self.may_be_escape().then(|| {
             self.buffer.clear();

@@ -56,7 +56,8 @@ pub(crate) enum InputEvent {
 }
 
 impl InteractiveSession {
-    /// A session for a run of `dirigent`. In a chat, Esc cancels the run, and the memory of `conversation` answers messages about facts.
+    /// Creates a session for a run of `dirigent`. In a chat, Esc cancels the run, and the memory of `conversation` answers messages about
+    /// facts.
     pub(crate) fn new(
         dirigent: &Dirigent,
         history: HistoryCursor,
@@ -122,7 +123,8 @@ impl InteractiveSession {
             }
             None => return,
         }
-        // A dialog must not open before the events that led to it are shown. So if there are newer events, this is done after the newest.
+        // A dialog must not open before the events that led to it are shown. If there are newer events, the dialog is opened only after
+        // the newest of them.
         if let Some(pending) = events.with_current_view(PendingRequests::from_view) {
             let actions = self.controller.update(pending, terminal_size());
             self.perform(actions, run, screen).await;

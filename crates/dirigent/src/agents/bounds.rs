@@ -96,7 +96,7 @@ impl ProjectAgentBounds {
                     None
                 }
             });
-        // The lead reads the description before anything else, and must know that the project's author wrote it.
+        // The lead reads the description first, and must know that the project's author wrote it.
         let description = format!("As the project describes it: {}", parsed.description);
         let definition = AgentDefinition::new(parsed.name, description, parsed.role)
             .tools(tools)

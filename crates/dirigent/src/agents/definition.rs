@@ -31,7 +31,7 @@ pub struct AgentDefinition {
     pub(super) answer: AnswerForm,
 }
 
-/// What an agent has in a run in addition to its definition.
+/// The model, limits and other data that an agent gets for a run, in addition to its definition.
 pub(super) struct AgentSettings {
     pub(super) model: AgentModel,
     pub(super) limits: AgentLimits,
@@ -248,7 +248,7 @@ impl AgentDefinition {
 }
 
 impl AgentDefinition {
-    /// Adds the tools by which the agent calls those of services (MCP-4), if `calls_services`.
+    /// If `calls_services` is true, adds the tools for calling services' tools (MCP-4).
     pub(super) fn with_service_calls(mut self, calls_services: bool) -> Self {
         if calls_services {
             self.tools.extend([CALL_TOOL, DESCRIBE_TOOL].map(str::to_owned));
@@ -256,15 +256,15 @@ impl AgentDefinition {
         self
     }
 
-    /// Removes all tools except delegation and the one that reads earlier outputs again.
+    /// Removes all tools except delegation and the tool that rereads earlier outputs.
     pub(super) fn with_delegation_only(mut self) -> Self {
         self.tools
             .retain(|tool| [DELEGATE, READ_OUTPUT].contains(&tool.as_str()));
         self
     }
 
-    /// Returns the tools of a service that a name or a pattern stands for, without those that need more access than the agent has. Empty if
-    /// the service does not run (MCP-2).
+    /// Returns the service's tools that match a name or pattern, except those that need more access than the agent has. Empty if the
+    /// service is not running (MCP-2).
     fn tools_of_service<'a>(&self, name: &str, tools: &'a [ToolSpec]) -> Vec<&'a ToolSpec> {
         let fits = |tool: &&ToolSpec| stands_for(name, &tool.name) && tool.access <= self.access;
         tools.iter().filter(fits).collect()
@@ -280,7 +280,8 @@ fn lead_limits() -> AgentLimits {
     }
 }
 
-/// The lead of runs in a mode, with all of these tools that its access allows, except those of services, and delegation (LEAD-2).
+/// Returns the lead for runs in this mode: with delegation (LEAD-2), and with those of `tools` that its access allows, except services'
+/// tools.
 pub(crate) fn lead(tools: &[ToolSpec], mode: Mode) -> AgentDefinition {
     let tools = tools.iter().filter(|tool| !tool.category.is_called_by_name());
     let tools = tools.map(|tool| tool.name.as_str());
@@ -298,7 +299,7 @@ pub(crate) fn lead(tools: &[ToolSpec], mode: Mode) -> AgentDefinition {
     }
 }
 
-/// The tools with which the reflector looks at the result.
+/// The tools with which the reflector inspects the result.
 const REFLECTOR_TOOLS: [&str; 6] = [
     "file_operations",
     "find_definition",
@@ -308,7 +309,7 @@ const REFLECTOR_TOOLS: [&str; 6] = [
     "search",
 ];
 
-/// The reflector, which changes nothing: it has read access only, and of these tools only those in [`REFLECTOR_TOOLS`].
+/// Returns the reflector. It has read access only, and only the tools in [`REFLECTOR_TOOLS`].
 pub(crate) fn reflector(tools: &[ToolSpec]) -> AgentDefinition {
     let tools = tools.iter().map(|tool| tool.name.as_str());
     let definition = AgentDefinition::new("reflector", "Judges the iteration.", roles::REFLECTOR)

@@ -1,4 +1,4 @@
-//! Which model each agent asks, and with which profile and limits.
+//! Decides which model each agent asks, and with which profile and limits.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,8 @@ pub(crate) struct ModelResolver {
     pub(crate) config: Option<Config>,
     /// The profile of the only model, if there is no configuration.
     pub(crate) profile: ModelProfile,
-    /// The profile of the model of a goal, which all agents ask whatever the configuration says; `None` if the goal has no model.
+    /// The profile of the goal's own model, which all agents of its run ask, regardless of the configuration. `None` if the goal sets no
+    /// model.
     pub(crate) own: Option<ModelProfile>,
     /// How models call tools if their configuration does not specify it.
     pub(crate) forms: CallForms,

@@ -1,7 +1,8 @@
 //! The sub-agents from all sources, and the refused agent files.
 //!
-//! A project's files cannot widen what the user allows. They cannot replace an agent. Their tools, access and limits cannot exceed those of
-//! the shipped, the program's and the user's agents. They can choose only models that the configuration names.
+//! A project's files cannot widen what the user allows. They cannot replace an agent. Their agents' tools, access and limits cannot
+//! exceed those of the shipped agents, the program's agents and the user's agents. They can choose only models that the configuration
+//! names.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -292,7 +293,7 @@ impl AgentRegistry {
     ) -> Result<(AgentDefinition, Vec<String>), (Option<usize>, String)> {
         if let Some(source) = self.source_if_not_shipped(&parsed.name) {
             let reason = format!(
-                "there is an agent `{}` already ({source}): rename the agent in this file",
+                "an agent named `{}` already exists ({source}): rename the agent in this file",
                 parsed.name
             );
             return Err((None, reason));
@@ -406,7 +407,7 @@ impl AgentRegistry {
     }
 }
 
-/// Checks the sub-agents that the program defines: that no name is reserved, and that each has the access that its tools need.
+/// Checks that no sub-agent of the program has a reserved name, and that each has the access that its tools need.
 ///
 /// # Errors
 /// [`DirigentError::Agent`].

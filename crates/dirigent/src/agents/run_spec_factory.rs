@@ -32,7 +32,7 @@ use crate::services::ServiceAccess;
 use crate::stored_settings::StoredSettings;
 use crate::workflows::{KnownNames, Workflows};
 
-/// The options of a run for which [`crate::Builder::prompts`] returns the prompts.
+/// The options with which [`crate::Builder::prompts`] renders the prompts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptOptions {
     /// The mode of the run.
@@ -104,8 +104,8 @@ impl RunSpecFactory {
         }
     }
 
-    /// Returns a factory that adds the goal's own model, tools and sub-agents to those of all runs, and restricts them as its workflow does; `None`
-    /// if the goal has none of these.
+    /// Returns a factory that adds the goal's own model, tools and sub-agents to those of all runs, and applies its workflow's
+    /// restrictions. `None` if the goal has none of these.
     ///
     /// # Errors
     /// A sub-agent of the goal that is invalid.
@@ -119,7 +119,7 @@ impl RunSpecFactory {
         Ok(restricted.or(with_own))
     }
 
-    /// Returns a factory for runs that may use these services as well; `None` if all runs may.
+    /// Returns a factory for runs that may also use these services. `None` if every run may use them anyway.
     ///
     /// # Errors
     /// A model that is not configured.
@@ -201,7 +201,7 @@ impl RunSpecFactory {
         self.setup(&self.registry, &agent_limits, &self.limits, Mode::Auto, &stored)
     }
 
-    /// Returns the setup of a run in a workspace, or without a project's agents. Reads the disk.
+    /// Returns the setup of a run. Includes the agents of the project in `workspace`, if one is given. Reads the disk.
     pub(crate) fn setup_for(
         &self,
         workspace: Option<&Path>,
@@ -409,7 +409,8 @@ impl RunSpecFactory {
         })
     }
 
-    /// Returns the lead of a run with these tools. If all work is for one agent, the lead has no tools to act with itself.
+    /// Returns the lead of a run with these tools. If one sub-agent does all the work, a lead that may act gets no tools except
+    /// delegation.
     fn lead(&self, tools: &[ToolSpec], mode: Mode, calls_services: bool) -> AgentDefinition {
         let lead = lead(tools, mode);
         match (&self.only_agent, mode) {
@@ -439,8 +440,8 @@ impl RunSpecFactory {
     }
 
     /// Builds the spec for replaying a recorded run. The models, the agents' limits, their call forms and base prompts, and the rules by
-    /// which the user always allowed calls come from the recording, and the project's agents too if the project's folder no longer
-    /// exists.
+    /// which the user always allowed calls come from the recording. If the project's folder no longer exists, the project's agents come
+    /// from the recording, too.
     pub(crate) fn spec_for_replay(
         &self,
         recorded: &RunSetup,
@@ -513,7 +514,7 @@ impl RunSpecFactory {
             workspace,
             mode,
             worktree: None,
-            // Comes from the recording.
+            // A replay takes this information from the recording.
             project: None,
             probes: Vec::new(),
             files: goal.files.clone(),

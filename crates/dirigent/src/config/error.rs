@@ -49,7 +49,7 @@ pub enum ConfigError {
     /// A file is not TOML.
     #[error("{origin}: {problem}")]
     Syntax {
-        /// The place of the error.
+        /// The location of the error.
         origin: Origin,
         /// The parser's message.
         problem: String,
@@ -57,7 +57,7 @@ pub enum ConfigError {
     /// A setting does not exist.
     #[error("{origin}: there is no setting `{key}`; {hint}")]
     UnknownKey {
-        /// The place of the key.
+        /// The location of the key.
         origin: Origin,
         /// The full key, such as `model.name`.
         key: String,
@@ -67,7 +67,7 @@ pub enum ConfigError {
     /// A setting has an invalid value.
     #[error("{origin}: `{key}` {problem}")]
     Value {
-        /// The place of the key.
+        /// The location of the key.
         origin: Origin,
         /// The full key, such as `model.name`.
         key: String,
@@ -85,7 +85,7 @@ pub enum ConfigError {
         "{origin}: there is no model `{name}`; available: {known}. Add a [models.NAME], or write provider/name, such as openai/gpt-4.1-mini"
     )]
     UnknownModel {
-        /// The place of the reference.
+        /// The location of the reference.
         origin: Origin,
         /// The reference that names no model.
         name: String,

@@ -22,7 +22,7 @@ impl Key {
         self.0.iter().map(String::as_str).collect()
     }
 
-    /// Returns true if a table with this key contains settings. Any other table is a value.
+    /// Returns true if a table with this key is a section of settings, false if the table is itself a value.
     pub(super) fn is_section(&self) -> bool {
         matches!(
             self.parts()[..],

@@ -35,7 +35,7 @@ impl Layer {
         };
         let syntax_error = |error: toml::de::Error| ConfigError::Syntax {
             origin: origin_at(error.span().map_or(0, |span| span.start)),
-            // The whole message would quote the line, which may contain an API key.
+            // The parser's complete message would quote the line, which may contain an API key.
             problem: format!("this is not TOML: {}", error.message()),
         };
         let spans = DeTable::parse(text).map_err(syntax_error)?;
@@ -94,11 +94,10 @@ fn collect_places(
 
 /// Merges a later file's table, `above`, into an earlier one, `below`.
 ///
-/// If the later table sets a model's `provider`, a connection's `database`, or the `command` or `url` of a service, it replaces the earlier
-/// table as a whole. If it sets a
-/// model's `base_url`, the earlier API key is dropped, so that it is never sent to an address for which it was not set. If it sets a
-/// connection's address, the earlier address is dropped. Rules of `[approvals]` accumulate, so that no denial is lost. Any other list
-/// replaces the earlier list, so that a later file can narrow what an earlier file allows.
+/// If the later table sets a model's `provider`, a connection's `database`, or the `command` or `url` of a service, it replaces the
+/// earlier table as a whole. If it sets a model's `base_url`, the earlier API key is dropped, so that it is never sent to an address for
+/// which it was not set. If it sets a connection's address, the earlier address is dropped. Rules of `[approvals]` accumulate, so that no
+/// denial is lost. Any other list replaces the earlier list, so that a later file can narrow what an earlier file allows.
 fn merge(table: &Key, below: &mut Dict, above: Dict) {
     if let ["model"] | ["models" | "connections", _] = table.parts()[..] {
         let names = |name: &str| above.contains_key(name);
@@ -260,7 +259,7 @@ pub(super) fn read_file(path: &Path, under: Option<&str>) -> Result<Option<Layer
             };
             return Layer::read(&text, under, origin).map(Some);
         }
-        // If the home folder is not a folder, such as /dev/null, the file does not exist.
+        // If the home folder is not a folder, such as /dev/null, the file counts as missing.
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => return Ok(None),
             ErrorKind::PermissionDenied => "no permission to read it: check its permissions".to_owned(),

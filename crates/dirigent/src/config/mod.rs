@@ -89,15 +89,15 @@ pub struct Setting {
 pub enum ProjectAgents {
     /// The project's agent files are not read.
     Off,
-    /// Such agents have read access only.
+    /// Project agents have read access only.
     ReadOnly,
-    /// Such agents have the access that their files ask for, up to the access of the other agents.
+    /// Project agents have the access that their files request, up to the access of the other agents.
     ReadWrite,
 }
 
 impl Config {
     /// Reads the sources, which take precedence over the built-in defaults, and checks that all references to models are valid. A missing
-    /// API key is not an error before its model is used. Reads the disk.
+    /// API key becomes an error only when its model is used. Reads the disk.
     ///
     /// # Errors
     /// The first error found.
@@ -307,7 +307,7 @@ impl Config {
             max_output_tokens: model.max_output_tokens,
             price: model.price,
             max_result: match model.provider {
-                // The offline model parses results, so they must not be cut.
+                // The offline model parses results, so they must not be truncated.
                 None => None,
                 Some(_) => ModelProfile::default().max_result,
             },

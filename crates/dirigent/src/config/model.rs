@@ -331,8 +331,8 @@ fn is_official_url(provider: &Provider, base_url: &str) -> bool {
     host == own || host.ends_with(&format!(".{own}"))
 }
 
-/// Returns the listed price of a model. `name` may be a listed name with a version, such as `gpt-4.1-2025-04-14` for the listed `gpt-4.1`;
-/// the longest matching name counts.
+/// Returns the listed price of a model. `name` may be a listed name with a version, such as `gpt-4.1-2025-04-14` for the listed
+/// `gpt-4.1`; the longest matching name is used.
 fn listed_price(provider: &'static Provider, name: &str, settings: &Settings) -> Option<Price> {
     let stands_for = |listed: &str| {
         name.strip_prefix(listed).is_some_and(|version| {

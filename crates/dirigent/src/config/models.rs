@@ -15,9 +15,9 @@ use super::model::ModelSettings;
 use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
 
-/// All models of a configuration as one [`ChatModel`]. A request's `model` is a reference (`default`, a name of `[models.NAME]`, `offline` or
-/// `provider/name`); without it the default model is asked. Each model has its retries and fallbacks, and limits that it shares with
-/// other references to the same model at the same address (HOST-7).
+/// All models of a configuration as one [`ChatModel`]. A request's `model` is a reference (`default`, a name of `[models.NAME]`,
+/// `offline` or `provider/name`); if it is `None`, the default model is asked. Each model has its retries and fallbacks, and limits that
+/// it shares with other references to the same model at the same address (HOST-7).
 #[derive(Clone)]
 pub struct ConfiguredModels {
     config: Config,

@@ -38,8 +38,8 @@ impl Config {
         })
     }
 
-    /// Checks that the tools and parameters named by the rules exist: a rule that never matches gives no protection. `known` has the names
-    /// of all tools, and `specs` the specs of the registry's tools.
+    /// Checks that the tools and parameters named by the rules exist, because a rule that never matches gives no protection. `known`
+    /// contains the names of all tools, and `specs` the specs of the registry's tools.
     pub(crate) fn check_rules(&self, known: &KnownTools, specs: &[ToolSpec]) -> Result<(), ConfigError> {
         for (ruling, list, index, calls) in self.rules() {
             let error = |problem: String| ConfigError::Value {
@@ -48,7 +48,7 @@ impl Config {
                 problem,
             };
             if service_of(&calls.tool).is_some() && known.contains_key(&calls.tool) {
-                // Which tools a service has, and with which parameters, is known only while it runs.
+                // The tools of a service and their parameters are known only while it is running.
                 continue;
             }
             let runtime = runtime_tools().map(|(name, _)| name);
@@ -120,7 +120,7 @@ fn fits_tool(pattern: &str, tool: &str) -> bool {
     rule.matches(tool, &serde_json::Value::Null, "")
 }
 
-/// Checks that one of the tools has all the parameters, with values that match the patterns.
+/// Checks that one of the tools has all the parameters of the pattern, with possible values.
 fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Result<(), String> {
     let missing_from = match calls.tool.contains('*') {
         true => format!("no tool that matches `{}` has", calls.tool),

@@ -58,7 +58,7 @@ impl Config {
     }
 }
 
-/// Returns how a service is reached: by a command or by a URL, with no setting of the other.
+/// Returns how a service is reached: by a command or by a URL. Settings that belong to the other kind are an error.
 fn endpoint(table: &ServiceTable, origins: &TableOrigins<'_>) -> Result<Endpoint, ConfigError> {
     let other_settings = |names: &[&'static str], of: &str, set: &str| {
         let other = names
@@ -94,7 +94,10 @@ fn endpoint(table: &ServiceTable, origins: &TableOrigins<'_>) -> Result<Endpoint
         (None, Some(url)) => {
             other_settings(&["args", "env", "cwd"], "command", "url")?;
             let parsed = Url::parse(&url.0).map_err(|_| {
-                origins.invalid("url", "is no address: it must look like https://example.com/mcp")
+                origins.invalid(
+                    "url",
+                    "is not an address: it must look like https://example.com/mcp",
+                )
             })?;
             Ok(Endpoint::Url(UrlEndpoint {
                 url: parsed,

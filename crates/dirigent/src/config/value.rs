@@ -70,7 +70,7 @@ macro_rules! text_values {
     )+};
 }
 
-/// Declares types whose value in the configuration is one of several words: each type with its inner type, its words and their meanings.
+/// Declares types whose value is one of several words. Each type has its inner type, and its words with their meanings.
 macro_rules! word_values {
     ($($(#[$about:meta])+ $name:ident($inner:ty) = $words:expr;)+) => {
         text_values! { String "String": $(
@@ -104,7 +104,7 @@ text_values! { String "String":
     WorkspaceFile(String) = parse_workspace_file, |path| Some(path.clone());
     /// A host, with or without a port.
     Host(String) = parse_host, |host| Some(host.clone());
-    /// A rule's pattern of calls.
+    /// A rule's call pattern.
     CallRule(CallPattern) = |text| text.parse().map_err(|error| format!("can't be read: {error}")), |rule| Some(rule.to_string());
 }
 
@@ -114,7 +114,7 @@ word_values! {
         let hosted = [OPENAI, ANTHROPIC, GEMINI].map(|provider| (provider.name, Provider::named(provider.name)));
         [[(OFFLINE, None)].as_slice(), &hosted].concat()
     };
-    /// How a model calls tools; `None` for the form that suits its server.
+    /// How a model calls tools; `None` to choose the form that suits its server.
     Calls(Option<CallForm>) = [
         ("auto", None),
         ("json", Some(CallForm::Json)),

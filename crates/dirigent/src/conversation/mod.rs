@@ -51,9 +51,9 @@ pub struct ConversationInfo {
     pub id: ConversationId,
     /// The title: as the user set it, or the beginning of the first message; empty before the first message.
     pub title: String,
-    /// Absolute path of the folder in which its turns work.
+    /// Absolute path of the folder in which the turns work.
     pub workspace: PathBuf,
-    /// The settings of its next turns.
+    /// The settings of the following turns.
     pub settings: ConversationSettings,
     /// When it was created.
     pub created_at: Timestamp,
@@ -82,7 +82,7 @@ pub struct ConversationTurn {
 }
 
 impl Dirigent {
-    /// Creates a conversation without turns, which work in `workspace`.
+    /// Creates a conversation, which has no turns yet. Its turns will work in `workspace`.
     ///
     /// # Errors
     /// [`DirigentError::Workspace`], or a failure of the journal.
@@ -121,8 +121,8 @@ impl Dirigent {
         Ok(Conversation { dirigent, id })
     }
 
-    /// Finds a conversation by its id, by at least 4 hexadecimal digits of the beginning or end of its id, or by `last` for the one that was used
-    /// last.
+    /// Finds a conversation by its id, by at least 4 hexadecimal digits of the beginning or end of its id, or by `last` for the most
+    /// recently used one.
     ///
     /// # Errors
     /// [`dirigent_store::StoreError::NoSuchConversation`], [`dirigent_store::StoreError::AmbiguousConversation`], or a failure of the journal.

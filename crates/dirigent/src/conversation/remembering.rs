@@ -1,4 +1,4 @@
-//! Answers of the memory to messages of a conversation: keeps, recalls and deletes facts, without a model (INTENT-1).
+//! The memory's answers to messages of a conversation: saves, recalls and deletes facts, without a model (INTENT-1).
 
 use std::path::PathBuf;
 
@@ -16,41 +16,41 @@ pub(super) struct TurnMemory {
     pub(super) memory: Memory,
     /// The folder of the conversation.
     pub(super) workspace: PathBuf,
-    /// The message of the user, in whose language the answer is.
+    /// The user's message. The answer is in the same language.
     pub(super) message: String,
     pub(super) undo: UndoHint,
 }
 
-/// The words that delete a fact that was just kept.
+/// How the user can delete a fact that was just saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UndoHint {
-    /// The next message may be "forget that".
+    /// "forget that", as the next message.
     ForgetThat,
-    /// The message must say which fact.
+    /// A message that says which fact to forget.
     ForgetAbout,
 }
 
 /// An answer of the memory.
 pub(super) struct Answered {
     pub(super) answer: ReadyAnswer,
-    /// Whether the message must not be kept, because it looks like a secret: later turns would send it to models.
+    /// True if the message must not be stored, because it looks like a secret: later turns would send it to models.
     pub(super) hides_message: bool,
     is_chinese: bool,
 }
 
 impl Answered {
-    /// The text that takes the place of a message that must not be kept.
+    /// Returns the placeholder for a message that must not be stored.
     pub(super) fn shown_message(&self) -> &'static str {
         if self.is_chinese {
             "（要求记住的内容可能含有机密，未保存）"
         } else {
-            "(a request to remember something that looks like a secret; its words were not kept)"
+            "(a request to remember something that looks like a secret; its text was not saved)"
         }
     }
 }
 
 impl TurnMemory {
-    /// Carries out the request, and returns the answer. `last_kept` is the fact that the conversation kept last.
+    /// Executes the request and returns the answer. `last_kept` is the fact that the conversation saved most recently.
     pub(super) async fn answer(
         &self,
         wanted: &MemoryIntent,
@@ -91,7 +91,7 @@ impl TurnMemory {
             }),
             Err(DirigentError::Memory(error)) => {
                 let text = self.say(
-                    || format!("I did not keep this: {error}"),
+                    || format!("I did not save this: {error}"),
                     || format!("没有记住：{error}"),
                 );
                 Ok(self.answered(text))
@@ -136,8 +136,8 @@ impl TurnMemory {
         self.say(
             || {
                 format!(
-                    "I did not keep this, because it looks like it contains {secret}, and facts are sent to models. Keep secrets in a \
-                     password manager, and have me remember only where to find them."
+                    "I did not save this, because it looks like it contains {secret}, and facts are sent to models. Keep secrets in a \
+                     password manager, and let me remember only where to find them."
                 )
             },
             || "没有记住，因为其中可能含有密码、密钥或卡号等机密，而记住的内容会发送给模型。请把机密存放在密码管理器中，只让我记住它存放的位置。".to_owned(),
@@ -152,11 +152,11 @@ impl TurnMemory {
         }
         Ok(match found.as_slice() {
             [] if all_words.is_empty() => self.say(
-                || "I remember no facts yet. Say \"remember that …\" to have me keep one.".to_owned(),
+                || "I remember no facts yet. Say \"remember that …\" to save one.".to_owned(),
                 || "我还没有记住任何内容。说“记住……”，我就会记住。".to_owned(),
             ),
             [] => self.say(
-                || format!("I remember no fact about \"{all_words}\". Say \"remember that …\" to have me keep one."),
+                || format!("I remember no fact about \"{all_words}\". Say \"remember that …\" to save one."),
                 || format!("我没有记住关于“{all_words}”的内容。说“记住……”，我就会记住。"),
             ),
             [only] => self.say(
@@ -165,13 +165,16 @@ impl TurnMemory {
             ),
             several => {
                 let facts = self.list(several);
-                self.say(|| format!("You told me:\n\n{facts}"), || format!("你告诉过我：\n\n{facts}"))
+                self.say(
+                    || format!("You told me:\n\n{facts}"),
+                    || format!("你告诉过我：\n\n{facts}"),
+                )
             }
         })
     }
 
-    /// Deletes the only fact that has all words of the query. If several facts have them, deletes none, because it is not clear which one
-    /// is meant.
+    /// Deletes the fact that contains all words of the query. If several facts do, deletes none, because it is not clear which one is
+    /// meant.
     async fn forget(&self, query: &str) -> Result<String, DirigentError> {
         let found = self.memory.search_all_words(self.visible(), query).await?;
         match found.as_slice() {
@@ -187,7 +190,7 @@ impl TurnMemory {
         }
     }
 
-    /// Says why no fact was deleted, with the facts that have some words of the query.
+    /// Explains why no fact was deleted, and lists the facts that contain some words of the query.
     async fn nothing_to_forget(&self, query: &str) -> Result<String, DirigentError> {
         let similar = self.memory.search(self.visible(), query).await?;
         if similar.is_empty() {
@@ -198,7 +201,7 @@ impl TurnMemory {
         }
         let facts = self.list(&similar);
         Ok(self.say(
-            || format!("I deleted nothing, because no fact has all words of \"{query}\". These have some of them; say which one:\n\n{facts}"),
+            || format!("I deleted nothing, because no fact has all words of \"{query}\". These facts have some of the words; say which one:\n\n{facts}"),
             || format!("没有删除，因为没有一条内容同时包含“{query}”的所有词。以下内容包含其中一些，请说明是哪一条：\n\n{facts}"),
         ))
     }
@@ -207,10 +210,7 @@ impl TurnMemory {
         match last_kept {
             Some(id) => self.delete(FactId(id)).await,
             None => Ok(self.say(
-                || {
-                    "There is nothing to undo: this conversation has kept no fact that is still there."
-                        .to_owned()
-                },
+                || "Nothing to undo: no facts saved in this conversation remain.".to_owned(),
                 || "没有可撤销的内容：这次对话没有记住还在的内容。".to_owned(),
             )),
         }
@@ -223,7 +223,7 @@ impl TurnMemory {
                 || format!("已忘掉：{}", fact.text),
             )),
             Err(DirigentError::Memory(MemoryError::NoSuchFact { .. })) => Ok(self.say(
-                || "The fact was deleted already.".to_owned(),
+                || "The fact has already been deleted.".to_owned(),
                 || "这条内容已经删除了。".to_owned(),
             )),
             Err(error) => Err(error),
@@ -258,7 +258,7 @@ impl TurnMemory {
         }
     }
 
-    /// The text in the language of the message.
+    /// Returns the text in the message's language.
     fn say(&self, english: impl FnOnce() -> String, chinese: impl FnOnce() -> String) -> String {
         if self.is_chinese() { chinese() } else { english() }
     }

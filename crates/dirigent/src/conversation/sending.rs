@@ -1,4 +1,4 @@
-//! Sends messages: each begins a turn, or answers, decides or guides the last turn.
+//! Sends messages. A message begins a turn, or it is an answer, a decision or guidance for the last turn.
 
 use dirigent_core::approval::{ApprovalAnswer, Decision, DecisionError};
 use dirigent_core::end_reason::EndReason;
@@ -22,9 +22,9 @@ use crate::{DirigentError, Goal};
 /// The outcome of a message ([`Conversation::send`]).
 #[non_exhaustive]
 pub enum Sent {
-    /// The message began a turn. If no model was needed, such as for a fact to remember, the turn has its answer already.
+    /// The message began a turn. If no model was needed, for example to remember a fact, the turn already has its answer.
     Turn(RunHandle),
-    /// The message went to the last turn, which waited for the user or was interrupted, and continues in this process.
+    /// The message went to the last turn, which was waiting for the user or had been interrupted, and now continues in this process.
     Resumed(ResumedTurn),
     /// The message went to the active turn, as guidance, as a decision about a call, or as the answer to its question.
     Message {
@@ -35,7 +35,7 @@ pub enum Sent {
     },
     /// The message may be an answer to a pending request, but is not clearly one. Nothing was decided: show the pending requests again.
     AskedBack(StillWaiting),
-    /// The memory answered while a turn is active or waits. The turn is not changed, and the answer is not part of the conversation.
+    /// The memory answered while a turn was active or waiting. The turn is unchanged, and the answer is not part of the conversation.
     Answer(String),
 }
 
@@ -48,7 +48,7 @@ pub struct ResumedTurn {
     pub after: u64,
 }
 
-/// The requests of the last turn that wait for the user.
+/// The requests of the last turn that are waiting for the user.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StillWaiting {
@@ -56,9 +56,9 @@ pub struct StillWaiting {
     pub run: RunId,
     /// Why the message decided nothing.
     pub intent: Classification,
-    /// The calls that wait for approval, oldest first.
+    /// The calls that are waiting for approval, oldest first.
     pub calls: Vec<WaitingCall>,
-    /// The questions that wait for an answer, oldest first.
+    /// The questions that are waiting for an answer, oldest first.
     pub questions: Vec<OpenQuestion>,
 }
 
@@ -73,7 +73,7 @@ struct LastTurn {
 enum TurnState {
     /// A process owns the turn's run, which has not ended.
     Active,
-    /// The turn's run waits for the user, or the process that owned the run died.
+    /// The turn's run is waiting for the user, or its process died.
     Unfinished,
     Ended,
 }
@@ -104,7 +104,7 @@ impl Conversation {
     async fn try_to_send(&self, message: Goal) -> Result<Sent, DirigentError> {
         let last = self.last_turn().await?;
         let text = message.checked_text()?;
-        // The goal of a workflow is not in the user's words.
+        // The text of a workflow's goal is not the user's wording.
         let intent = match message.workflow {
             Some(_) => None,
             None => Some(self.classify(&text, last.as_ref()).await?),
@@ -133,7 +133,7 @@ impl Conversation {
         }
     }
 
-    /// Resumes the last turn if it waits for the user, or its process died; `None` if there is nothing to resume.
+    /// Resumes the last turn if it is waiting for the user, or its process died; `None` if there is nothing to resume.
     ///
     /// # Errors
     /// As [`Dirigent::resume`](crate::Dirigent::resume).
@@ -278,8 +278,9 @@ impl Conversation {
         }
     }
 
-    /// Keeps, recalls or deletes a fact if a message says so, and returns the answer, without a turn and without a model (INTENT-1); `None`
-    /// for any other message, which changes nothing. For text that would otherwise be guidance to a turn that has not ended.
+    /// Saves, recalls or deletes a fact if the message requests it, and returns the answer, without a turn and without a model
+    /// (INTENT-1). Returns `None` for any other message, and changes nothing. Intended for text that would otherwise be guidance to an
+    /// unfinished turn.
     ///
     /// # Errors
     /// A failure of the journal.
@@ -297,7 +298,7 @@ impl Conversation {
         }
     }
 
-    /// Has the memory answer a message beside the last turn.
+    /// Has the memory answer a message without affecting the last turn.
     async fn answer_beside(
         &self,
         last: &LastTurn,
@@ -348,7 +349,7 @@ impl Conversation {
     }
 }
 
-/// Returns true if the last turn was not in the state in which it was read.
+/// Returns true if the last turn was no longer in the state in which it had been read.
 fn has_missed_turn(error: &DirigentError) -> bool {
     match error {
         DirigentError::Runtime(RuntimeError::Ended { .. }) => true,
@@ -357,7 +358,7 @@ fn has_missed_turn(error: &DirigentError) -> bool {
 }
 
 impl LastTurn {
-    /// The calls and questions that wait for the user, in the order shown.
+    /// The calls and questions that are waiting for the user, in display order.
     fn pending(&self) -> Vec<PendingRequest> {
         if self.state == TurnState::Ended {
             return Vec::new();
@@ -368,19 +369,19 @@ impl LastTurn {
         calls.chain(questions.iter().map(PendingRequest::from)).collect()
     }
 
-    /// Returns true if the turn kept a fact, so that "forget that" means this fact.
+    /// Returns true if the turn saved a fact, so that "forget that" refers to this fact.
     fn has_kept_fact(&self) -> bool {
         let answer = self.view.run().spec().ready_answer();
         answer.is_some_and(|answer| answer.kept_fact.is_some())
     }
 
-    /// Returns true if the conversation kept a fact, in this turn or an earlier one, that was not deleted by an undo since.
+    /// Returns true if the conversation saved a fact, in this turn or an earlier one, that no undo has deleted since.
     fn has_fact_to_undo(&self) -> bool {
         let turn = self.view.run().spec().turn.as_ref();
         turn.is_some_and(|turn| turn.last_kept_fact().is_some())
     }
 
-    /// The message to the run by which an answer takes effect; `None` if the answer is not clear.
+    /// Returns the message that applies the answer to the run; `None` if the answer is not clear.
     fn steering(&self, answer: &HitlIntent) -> Result<Option<Steering>, DirigentError> {
         let decide = |effect: EffectId, answer| self.decision(effect, answer).map(Some);
         match answer {
@@ -389,7 +390,7 @@ impl LastTurn {
                 let reason = reason.clone();
                 decide(*effect, ApprovalAnswer::Reject { reason })
             }
-            // Words cannot serve as parameters: the model makes the changed call, which is then shown for approval (APPROVE-3).
+            // The words do not contain the parameters, so the model makes the changed call, which is then shown for approval (APPROVE-3).
             HitlIntent::Edit { effect, words } => {
                 let guidance = words.clone();
                 decide(*effect, ApprovalAnswer::Guide { guidance })

@@ -107,7 +107,7 @@ pub(crate) fn truncated(word: &str) -> String {
     }
 }
 
-/// Converts a name to lower case, with hyphens instead of white space.
+/// Converts a name to lowercase, with hyphens instead of whitespace.
 pub(crate) fn hyphenated(name: &str) -> String {
     let words = name.to_lowercase();
     words.split_whitespace().collect::<Vec<_>>().join("-")

@@ -230,7 +230,7 @@ impl Events<'_> {
     }
 }
 
-/// Splits front matter into fields by its lines. If a key occurs twice, the first field counts.
+/// Splits front matter into fields by its lines. If a key occurs twice, the first field is used.
 fn lines(front: &str, known: &[&str]) -> Vec<Field> {
     let mut fields: Vec<(&str, usize, String)> = Vec::new();
     for (number, line) in front.lines().enumerate() {

@@ -1,6 +1,6 @@
-//! The form of a fact by which equal facts are recognized.
+//! The normalized form of facts, which is compared to find equal facts.
 
-/// The normalized form of a fact, by which equal facts are recognized: in lower case, without final punctuation.
+/// Returns the normalized form of a fact, which is the same for equal facts: lowercase, without final punctuation.
 pub(super) fn same(text: &str) -> String {
     let text = text.trim_end_matches(['.', '!', '。', '！', ' ']);
     text.to_lowercase()

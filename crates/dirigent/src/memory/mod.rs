@@ -46,7 +46,7 @@ pub(crate) use secret::find as find_secret;
 
 /// Maximum length of a fact in bytes.
 pub const MAX_FACT_BYTES: usize = 2_000;
-/// Maximum number of facts in a list or in the results of a search.
+/// Maximum number of facts in a list or search result.
 pub const MAX_LISTED: usize = 1_000;
 /// Maximum number of [relevant](Memory::relevant) facts.
 pub const MAX_RELEVANT: usize = 8;
@@ -114,7 +114,7 @@ impl Added {
     }
 }
 
-/// The facts that a list or a search includes.
+/// The facts that a list or search includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visible {
     /// The facts about the user.
@@ -172,7 +172,7 @@ impl Dirigent {
 
 impl Memory {
     /// Adds a fact. Line breaks become spaces, and invisible characters are removed. A fact is not added again if an equal fact already
-    /// exists for the same scope or for the user. Letter case, spaces and final punctuation make no difference.
+    /// exists for the same scope or for the user. The comparison ignores letter case, spaces and final punctuation.
     ///
     /// # Errors
     /// [`MemoryError::Empty`], [`MemoryError::TooLong`], [`MemoryError::Secret`]; [`DirigentError::Workspace`] if there is no such folder;
@@ -254,8 +254,8 @@ impl Memory {
         .await
     }
 
-    /// Finds the facts that have all words of the text, apart from common ones such as "the" or 的, the best matches first, at most
-    /// [`MAX_LISTED`]. Without a word, lists all.
+    /// Finds up to [`MAX_LISTED`] facts that contain all words of the text, except common words such as "the" or 的, the best matches
+    /// first. For an empty text, lists all facts.
     ///
     /// # Errors
     /// An error of the journal.
@@ -291,8 +291,8 @@ impl Memory {
     }
 
     /// Finds the facts that are related to a text: those that share words with it, apart from common ones such as "the" or 的, the best
-    /// matches first. Returns at most [`MAX_RELEVANT`] facts with at most [`MAX_RELEVANT_CHARS`] characters in total; a fact that exceeds the
-    /// limit is left out.
+    /// matches first. Returns at most [`MAX_RELEVANT`] facts with at most [`MAX_RELEVANT_CHARS`] characters in total; a fact that would
+    /// exceed the limit is left out.
     ///
     /// # Errors
     /// An error of the journal.

@@ -1,4 +1,4 @@
-//! Extracts the words of a text with which facts are searched.
+//! Extracts the search words for facts from a text.
 
 /// Maximum number of words of a search.
 const MAX_WORDS: usize = 64;
@@ -13,8 +13,8 @@ const COMMON: &str = " a about after again all also am an and any are as at be b
 const COMMON_HAN: &str =
     "的了是我你他她它们这那在有和与或也都就不没很吗呢吧啊呀把被给对请要会能可以个么什怎哪谁着过到从为让";
 
-/// The words to search for: all words and, for Chinese, each run of characters and each pair within it. Common words are left out if there
-/// are others.
+/// Returns the words to search for: all words and, for Chinese, each run of characters and each pair within it. Common words are omitted
+/// unless the text has no others.
 pub(super) fn searched_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(text) {
@@ -33,7 +33,7 @@ pub(super) fn searched_words(text: &str) -> Vec<String> {
     if telling.is_empty() { words } else { telling }
 }
 
-/// The significant words of a text, without common ones.
+/// Returns the significant words of a text.
 pub(super) fn telling_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(text) {

@@ -20,7 +20,7 @@ const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 const MAX_BYTES: usize = 32 * 1024;
 /// Maximum nesting depth of imports.
 const MAX_DEPTH: usize = 5;
-/// Maximum number of imports that are looked up.
+/// Maximum number of imports to look up.
 const MAX_IMPORTS: usize = 100;
 
 /// Reads the instructions for runs in a workspace. The files of the workspace take precedence: if not all files fit, those of outer folders
@@ -199,7 +199,7 @@ impl From<FileError> for Unread {
     }
 }
 
-/// Checks the place of a file, whose links are resolved.
+/// Checks the location of a file, given with links resolved.
 fn check_place(base: &Path, resolved: &Path, depth: usize) -> Result<(), Unread> {
     let below = resolved.strip_prefix(base);
     if depth > 0 && below.is_err() {

@@ -80,7 +80,7 @@ pub fn tree(graph: &PlanGraph) -> String {
     })
 }
 
-/// Draws the tree of [`tree`] with other labels, which are functions of the sub-task's index.
+/// Draws the same tree as [`tree`], but with labels from a function of the sub-task's index.
 pub(super) fn tree_of(graph: &PlanGraph, label: &dyn Fn(usize) -> String) -> String {
     let mut drawing = String::new();
     let len = graph.plan().subtasks.len();

@@ -1,4 +1,4 @@
-//! Draws a plan that waits for the user's approval (LEAD-2).
+//! Draws a plan that is waiting for the user's approval (LEAD-2).
 
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ use super::Detail;
 
 /// Maximum number of changed files in a concise report.
 const MAX_FILES: usize = 20;
-/// Maximum length of the parameters of a call that waits for approval, in characters.
+/// Maximum length of the parameters of a call that is waiting for approval, in characters.
 const MAX_PARAMETERS: usize = 200;
 /// Maximum length of a call that confirmed the result, and of its line, in characters.
 const MAX_COMMAND: usize = 120;
@@ -101,7 +101,7 @@ fn question(text: &mut String, label: &str, asked: &Question) {
     }
 }
 
-/// The call, its exit code, and below it the line of its output.
+/// Returns the call and its exit code, and below them the relevant line of its output.
 fn confirmation(confirmation: &Confirmation) -> String {
     let mut text = single_line(&confirmation.command, MAX_COMMAND);
     let code = confirmation.exit_code.map(|code| format!("exit code {code}"));
@@ -149,7 +149,7 @@ fn headline(report: &Report) -> String {
     )
 }
 
-/// Lists what file tools changed and, apart from it, what changed while commands ran, and the changes of databases (PAOR-10).
+/// Lists the changes by file tools and, separately, the changes made while commands were running, and the changes of databases (PAOR-10).
 fn changed_files(text: &mut String, report: &Report, detail: Detail) {
     let files = count(report.changed.len(), "file");
     file_list(text, &format!("Changed {files}"), &report.changed, detail);
@@ -198,7 +198,7 @@ fn next_step(report: &Report) -> Option<String> {
         }
         EndReason::UserRequired if !report.waiting.is_empty() => {
             return Some(
-                "To continue, decide about the calls that wait for your approval, then resume the run."
+                "To continue, decide about the calls that are waiting for your approval, then resume the run."
                     .to_owned(),
             );
         }

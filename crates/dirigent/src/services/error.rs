@@ -16,10 +16,10 @@ pub enum ServiceError {
     Invalid {
         /// The name as the user wrote it.
         name: String,
-        /// The setting, what is wrong with it, and what to do.
+        /// The setting, the error in it, and what to do.
         problem: InvalidService,
     },
-    /// A setting looks like a secret, and the store keeps no secrets.
+    /// A setting looks like a secret, and secrets are never stored.
     #[error(
         "the service {name} was not saved: {setting} seems to contain {secret}, and secrets are not stored. Set a variable of your environment to it, \
          and write ${{VARIABLE}} in its place"
@@ -32,15 +32,15 @@ pub enum ServiceError {
         /// The kind of secret.
         secret: Secret,
     },
-    /// A service of this name exists.
-    #[error("there is a service {name} already, from {origin}: choose another name, or change that service")]
+    /// A service with this name exists.
+    #[error("a service named {name} already exists in {origin}: choose another name, or change that service")]
     Exists {
         /// The name.
         name: ServiceName,
         /// Where the service is configured.
         origin: ServiceOrigin,
     },
-    /// There is no service of this name.
+    /// There is no service with this name.
     #[error("there is no service {name}: {}", describe_known(known))]
     NoSuchService {
         /// The name.
@@ -48,16 +48,16 @@ pub enum ServiceError {
         /// The names of all services.
         known: Vec<String>,
     },
-    /// A run that continues needs services whose names other services of this process have.
+    /// A resumed run needs services whose names are in use by other services of this process.
     #[error(
-        "the run cannot continue in this process, which has other services of the names {}: continue it in a process of its own, or rename the services",
+        "the run cannot continue in this process, because other services here have the names {}: resume it in a separate process, or rename the services",
         names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Taken {
         /// The names.
         names: Vec<ServiceName>,
     },
-    /// The service comes from a file, which only the user changes.
+    /// The service comes from a file, which only the user may change.
     #[error("the service {name} comes from {origin}, so it can only be changed there")]
     NotStored {
         /// The service.
@@ -70,7 +70,7 @@ pub enum ServiceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         problem: String,
     },
     /// A text with services cannot be read.
@@ -81,6 +81,6 @@ pub enum ServiceError {
 fn describe_known(known: &[String]) -> String {
     match known {
         [] => "there are none yet".to_owned(),
-        known => format!("there are {}", known.join(", ")),
+        known => format!("the available services are {}", known.join(", ")),
     }
 }

@@ -1,4 +1,4 @@
-//! The results of the services' latest starts, which are kept in the journal.
+//! The results of the services' latest starts, which are stored in the journal.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct KeptStart {
     pub(super) changed: BTreeMap<String, Timestamp>,
 }
 
-/// Returns a line of a service as the journal may keep it: one that seems to contain a secret is left out.
+/// Returns a line of a service's output in the form in which the journal may store it: a line that seems to contain a secret is replaced.
 fn without_secret(line: String) -> String {
     match find_secret(&line) {
         Some(secret) => format!("[a line that seems to contain {secret} was left out]"),
@@ -30,7 +30,7 @@ fn without_secret(line: String) -> String {
 }
 
 impl KeptStart {
-    /// Returns the latest result of a service in this process; `None` if it is the same as this one, or if the service has not been started.
+    /// Returns the latest result of a service in this process; `None` if it equals this result, or if the service has not been started.
     pub(super) fn newer(&self, services: &McpServices, name: &ServiceName, now: Timestamp) -> Option<Self> {
         let state = services.service(name.as_str()).ok()?.state;
         let tools = services.tools(name.as_str()).ok()?;

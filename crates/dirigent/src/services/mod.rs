@@ -1,10 +1,11 @@
-//! The registry of MCP services (MCP-1): those of the configuration, those that the user has added, and those of a project's `.mcp.json`.
+//! The registry of MCP services (MCP-1). Services come from the configuration, from the journal, to which the user adds them, and from a
+//! project's `.mcp.json`.
 //!
-//! Added services are in the journal, as are the marks of services that the user has stopped and the tools that each service last listed. Where
-//! several places have a service of the same name, the configuration comes first, then the journal, then the project. A project's file
-//! counts only as long as it has the content that the user has trusted.
+//! The journal stores added services, which services the user has stopped, and the tools that each service last listed. If several
+//! sources define a service of the same name, the configuration takes precedence, then the journal, then the project. A project's file is
+//! used only while its content is what the user has trusted.
 //!
-//! Services run within this process. One that nobody needs isn't started.
+//! Each process starts its own services. A service that nothing needs is not started.
 //!
 //! ```
 //! use dirigent::Dirigent;
@@ -89,18 +90,18 @@ pub struct RegisteredService {
     pub settings: ServiceSettings,
     /// Where the service is configured.
     pub origin: ServiceOrigin,
-    /// The other places that have a service of this name, which is not used.
+    /// The other sources that define a service of this name. Their definitions are not used.
     pub hides: Vec<ServiceOrigin>,
-    /// The state in this process. A service that the user has stopped stays stopped in later processes too.
+    /// The state in this process. A service that the user has stopped also stays stopped in later processes.
     pub state: ServiceState,
-    /// The tools, as the service last listed them in any process.
+    /// The tools that the service listed most recently, in any process.
     pub tools: ToolList,
     /// The result of the latest start in any process; `None` if the service was not started with these settings.
     pub last_start: Option<LastStart>,
 }
 
 impl RegisteredService {
-    /// Returns the names under which agents call the service's tools, each with one sentence about it, in the service's words.
+    /// Returns the names under which agents call the service's tools, each with a one-sentence description by the service.
     pub fn tool_summaries(&self) -> impl Iterator<Item = (&str, String)> {
         let prefix = format!("[MCP service {}] ", self.name);
         self.tools.specs().map(move |tool| {
@@ -116,14 +117,14 @@ impl RegisteredService {
 /// The result of a service's latest start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastStart {
-    /// When this result was first seen.
+    /// When this result was first observed.
     pub at: Timestamp,
-    /// Why the service could not be started, or ended too often; `None` if it ran.
+    /// Why the service could not be started, or ended too often; `None` if it started successfully.
     pub error: Option<String>,
     /// The last lines of its standard error.
     pub stderr: Vec<String>,
-    /// The tools whose description, parameters or annotations have changed since they were first listed, each with the time of the latest change. Such a tool may
-    /// do something else than before.
+    /// The tools whose description, parameters or annotations have changed since they were first listed, each with the time of the latest
+    /// change. Such a tool may now do something else.
     pub changed: BTreeMap<String, Timestamp>,
 }
 
@@ -132,16 +133,16 @@ pub struct LastStart {
 pub struct ServiceList {
     /// The services, by name.
     pub services: Vec<RegisteredService>,
-    /// The project's file with services, if the user has not trusted its present content.
+    /// The project's services file, if the user has not yet trusted its current content.
     pub untrusted: Option<UntrustedServices>,
     /// The services that cannot be used.
     pub skipped: Vec<SkippedService>,
-    /// What was changed or left out where a project's file was read, one sentence each.
+    /// Notes about entries of the project's file that were changed or left out, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl ServiceList {
-    /// Returns the service of a name.
+    /// Returns the service with this name.
     ///
     /// # Errors
     /// [`ServiceError::NoSuchService`].
@@ -166,12 +167,12 @@ pub struct ImportedServices {
     pub added: Vec<RegisteredService>,
     /// The services that were not added.
     pub skipped: Vec<SkippedService>,
-    /// What was changed or left out, one sentence each.
+    /// Notes about entries that were changed or left out, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Dirigent {
-    /// Lists all services: those of the configuration, those that were added, and those of the project in `workspace`. Starts none.
+    /// Lists the services of the configuration, the added services, and the services of the project in `workspace`. Starts none of them.
     ///
     /// # Errors
     /// An error of the journal.
@@ -180,8 +181,8 @@ impl Dirigent {
         Ok(self.list_services(found))
     }
 
-    /// Adds a service, and starts it once to learn its tools, unless it is disabled. A service that cannot be started is added nevertheless:
-    /// [`RegisteredService::last_start`] has the error.
+    /// Adds a service, and starts it once to learn its tools, unless it is disabled. A service that cannot be started is still added;
+    /// [`RegisteredService::last_start`] contains the error.
     ///
     /// # Errors
     /// [`ServiceError::Invalid`], [`ServiceError::Secret`], [`ServiceError::Exists`]; an error of the journal.
@@ -210,20 +211,20 @@ impl Dirigent {
         let update =
             move |journal: &dirigent_store::Journal| journal.update_mcp_service(&stored, &json, now());
         if self.reading(update).await?.is_none() {
-            // Another process has removed it since.
+            // Another process has removed the service in the meantime.
             return Err(self.services(None).await?.no_such_service(name).into());
         }
         self.learn(&config.name).await
     }
 
-    /// Removes an added service. It is stopped if it runs in this process.
+    /// Removes an added service. If it is running in this process, it is stopped.
     ///
     /// # Errors
     /// [`ServiceError::NoSuchService`], [`ServiceError::NotStored`]; an error of the journal.
     pub async fn remove_service(&self, name: &str) -> Result<(), DirigentError> {
         let stored = name.to_owned();
         let delete = move |journal: &dirigent_store::Journal| journal.delete_mcp_service(&stored);
-        // The service may be hidden by one of the configuration, or have settings that cannot be read.
+        // The service may be hidden by a configured service of the same name, or its settings may be unreadable.
         if !self.reading(delete).await? {
             self.stored_service(name).await?;
             return Err(self.services(None).await?.no_such_service(name).into());
@@ -231,7 +232,8 @@ impl Dirigent {
         self.load_services(None).await.map(drop)
     }
 
-    /// Starts a service in this process, even if the user has stopped it, and waits until it runs. From now on, runs of all processes may start it again.
+    /// Starts a service in this process, even if the user has stopped it, and waits until it is ready. From then on, runs in any process
+    /// may start it again.
     ///
     /// # Errors
     /// [`ServiceError::NoSuchService`]; [`McpError::Disabled`](dirigent_mcp::McpError::Disabled) and [`McpError::Failed`](dirigent_mcp::McpError::Failed); an
@@ -248,8 +250,8 @@ impl Dirigent {
         Ok(self.services(workspace).await?.find(name)?.clone())
     }
 
-    /// Stops a service in this process, and marks it, so that no run of any process starts it again before [`Dirigent::start_service`]. Runs of
-    /// other processes that use it go on.
+    /// Stops a service in this process and marks it as stopped: no run in any process starts it again until [`Dirigent::start_service`]
+    /// is called. Runs in other processes that are already using it are not affected.
     ///
     /// # Errors
     /// [`ServiceError::NoSuchService`]; an error of the journal.
@@ -263,8 +265,9 @@ impl Dirigent {
         Ok(self.services(workspace).await?.find(name)?.clone())
     }
 
-    /// Adds the services of a JSON text in the formats of other clients: `mcpServers` of Claude Desktop, Claude Code and Cursor, and `servers` of VS Code. Each
-    /// is added as by [`Dirigent::add_service`]; one that cannot be added is in [`ImportedServices::skipped`].
+    /// Adds the services of a JSON text in the formats of other clients: `mcpServers` of Claude Desktop, Claude Code and Cursor, and
+    /// `servers` of VS Code. Each service is added as by [`Dirigent::add_service`]; services that cannot be added are listed in
+    /// [`ImportedServices::skipped`].
     ///
     /// # Errors
     /// [`ServiceError::Import`] if the text as a whole cannot be read; an error of the journal.
@@ -298,8 +301,8 @@ impl Dirigent {
         Ok(imported)
     }
 
-    /// Trusts a project's file with services with its present content, and starts each of its services once to learn its tools. After a
-    /// change, the file must be trusted again.
+    /// Trusts the current content of a project's services file, and starts each of its services once to learn their tools. If the file
+    /// changes, it must be trusted again.
     ///
     /// # Errors
     /// An error of the journal.
@@ -316,13 +319,13 @@ impl Dirigent {
             .iter()
             .filter(|service| service.origin == ServiceOrigin::Project(file.path.clone()));
         let starting = of_file.map(|service| self.mcp.learn_tools(&service.name));
-        // The list has the errors.
+        // The returned list contains the errors.
         join_all(starting).await;
         self.keep_starts().await?;
         self.services(workspace).await
     }
 
-    /// Saves a service under a name that no other service has, apart from a project's.
+    /// Saves a service under a name that no other service has, except a project's service.
     async fn save_new(&self, config: &ServiceConfig) -> Result<(), DirigentError> {
         let exists = |list: &ServiceList| match list.find(config.name.as_str()) {
             Ok(service) => Err(ServiceError::Exists {
@@ -337,7 +340,7 @@ impl Dirigent {
             .reading(move |journal| journal.add_mcp_service(&name, &json, now()))
             .await?;
         if !added {
-            // Another process has added it since, or the service in the journal cannot be read.
+            // Another process has added the service in the meantime, or the service in the journal cannot be read.
             return Err(ServiceError::Exists {
                 name: config.name.clone(),
                 origin: ServiceOrigin::Store {
@@ -350,18 +353,18 @@ impl Dirigent {
         Ok(())
     }
 
-    /// Starts a service once, if it is enabled and the user has not stopped it, and keeps its tools.
+    /// Starts a service once, if it is enabled and the user has not stopped it, and stores its tools.
     async fn learn(&self, name: &ServiceName) -> Result<RegisteredService, DirigentError> {
         self.load_services(None).await?;
         if self.mcp.service(name.as_str())?.state != ServiceState::Stopped(WhyStopped::ByUser) {
-            // The service in the list has the error.
+            // The service in the returned list contains the error.
             let _ = self.mcp.start(name.as_str()).await;
         }
         self.keep_starts().await?;
         Ok(self.services(None).await?.find(name.as_str())?.clone())
     }
 
-    /// Returns a service of the journal.
+    /// Returns a service that is stored in the journal.
     async fn stored_service(&self, name: &str) -> Result<RegisteredService, DirigentError> {
         let service = self.services(None).await?.find(name)?.clone();
         match service.origin {

@@ -1,4 +1,4 @@
-//! The services of a project's own `.mcp.json`. It starts nothing before the user has trusted its content.
+//! The services of a project's `.mcp.json`. None is started before the user has trusted the file's content.
 
 use std::path::{Path, PathBuf};
 
@@ -11,25 +11,25 @@ use crate::markdown;
 /// The name of the file.
 const FILE: &str = ".mcp.json";
 
-/// The project's file with services, if the user has not trusted its present content.
+/// A project's services file whose current content the user has not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UntrustedServices {
     /// The file.
     pub path: PathBuf,
     /// The content.
     pub text: String,
-    /// The names of its services, as the file writes them or as they are called here.
+    /// The names of its services: as Dirigent calls them or, if a name cannot be used, as in the file.
     pub services: Vec<String>,
-    /// True if the user has trusted the file with other content before.
+    /// True if the user has trusted the file before, with different content.
     pub changed: bool,
     /// The SHA-256 of the content in hexadecimal digits.
     pub(super) digest: String,
 }
 
-/// What a project's file says.
+/// The content of a project's services file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProjectServices {
-    /// The file; `None` if there is none, or if it cannot be read.
+    /// The file's path; `None` if there is no such file.
     pub(super) path: Option<PathBuf>,
     /// The services, if the file is trusted.
     pub(super) configs: Vec<ServiceConfig>,
@@ -38,13 +38,13 @@ pub(super) struct ProjectServices {
     pub(super) notes: Vec<String>,
 }
 
-/// Returns the path of the file of a project. Reads the disk.
+/// Returns the path of a project's services file. Reads the disk.
 pub(super) fn file_in(workspace: &Path) -> PathBuf {
     let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
     real.join(FILE)
 }
 
-/// Reads the file of the project in a workspace. Reads the disk.
+/// Reads the services file of the project in a workspace. Reads the disk.
 pub(super) fn read(workspace: &Path, trusted: &[TrustedFile]) -> ProjectServices {
     let path = file_in(workspace);
     if path.symlink_metadata().is_err() {
@@ -88,7 +88,7 @@ pub(super) fn read(workspace: &Path, trusted: &[TrustedFile]) -> ProjectServices
 }
 
 impl ProjectServices {
-    /// Adds the services of a trusted file. Its programs run in the project's folder.
+    /// Adds the services of a trusted file. Their programs run in the project's folder.
     fn add(&mut self, import: Import) {
         let folder = self.path.as_deref().and_then(Path::parent).map(Path::to_owned);
         for mut config in import.services {

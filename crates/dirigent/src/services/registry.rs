@@ -1,4 +1,4 @@
-//! Finds the services of all places, and has this process run exactly these.
+//! Finds the services of all sources, and loads exactly these into this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,8 @@ use super::{LastStart, RegisteredService, ServiceList, ServiceOrigin, ServiceSet
 use crate::time::now;
 use crate::{Dirigent, DirigentError};
 
-/// The services whose tools agents may have, each with the access that its tools need as far as it is known without running the service.
+/// The services whose tools agents may have, each with the access that its tools need, as far as this is known while the service is not
+/// running.
 pub(crate) type ServiceAccess = Vec<(ServiceName, Access)>;
 
 /// Returns the entry of an enabled service.
@@ -67,11 +68,11 @@ impl ServiceRegistry {
 /// The services for runs in a workspace, as they are configured.
 pub(crate) struct FoundServices {
     services: Vec<FoundService>,
-    /// The project's file, whether or not it exists.
+    /// The path of the project's services file, which may not exist.
     project_file: Option<PathBuf>,
     untrusted: Option<UntrustedServices>,
     skipped: Vec<SkippedService>,
-    /// The services whose names other services of this process have.
+    /// The services whose names are in use by other services of this process.
     taken: Vec<ServiceName>,
     notes: Vec<String>,
 }
@@ -85,12 +86,12 @@ struct FoundService {
 }
 
 impl FoundServices {
-    /// Returns true if a service of this name may be used in the workspace.
+    /// Returns true if a service with this name may be used in the workspace.
     pub(crate) fn has(&self, name: &ServiceName) -> bool {
         self.services.iter().any(|service| service.config.name == *name)
     }
 
-    /// Checks that a run that continues calls no service of another project.
+    /// Checks that a resumed run calls no service of another project.
     pub(crate) fn ensure_none_is_taken(self) -> Result<(), ServiceError> {
         match &self.taken[..] {
             [] => Ok(()),
@@ -107,7 +108,7 @@ impl FoundServices {
             .collect()
     }
 
-    /// Adds a service, unless an earlier place has one of this name.
+    /// Adds a service, unless a source with higher precedence has one with this name.
     fn add(&mut self, config: ServiceConfig, origin: ServiceOrigin) {
         let taken = self
             .services
@@ -126,7 +127,7 @@ impl FoundServices {
     }
 }
 
-/// Reads the services of all places. Reads the journal and the disk.
+/// Reads the services of all sources. Reads the journal and the disk.
 fn find(
     journal: &Journal,
     configured: Vec<ServiceConfig>,
@@ -182,7 +183,8 @@ fn config_of(stored: &StoredService) -> Result<ServiceConfig, String> {
     settings.config(name).map_err(|error| error.to_string())
 }
 
-/// Takes the result of the latest start with this configuration. One that cannot be read counts as none: the service is started to know its tools.
+/// Removes and returns the result of the latest start with this configuration. An unreadable result counts as missing, so the service is
+/// started again to learn its tools.
 fn take_kept(starts: &mut Vec<StoredServiceStart>, config: &ServiceConfig) -> Option<(KeptStart, Timestamp)> {
     let digest = digest(config);
     let place = starts
@@ -193,22 +195,22 @@ fn take_kept(starts: &mut Vec<StoredServiceStart>, config: &ServiceConfig) -> Op
 }
 
 impl Dirigent {
-    /// Reads the services for runs in a workspace, and has this process know exactly these, beside the services of other projects. Starts
-    /// none.
+    /// Reads the services for runs in a workspace, and loads exactly these into this process, in addition to the services of other
+    /// projects. Starts none of them.
     pub(crate) async fn load_services(
         &self,
         workspace: Option<&Path>,
     ) -> Result<FoundServices, DirigentError> {
         let (configured, workspace) = (self.services.configured.clone(), workspace.map(Path::to_owned));
         let find = move |journal: &Journal| find(journal, configured, workspace.as_deref());
-        // The lock comes first, so that no older state replaces a newer one.
+        // The lock is taken first, so that no older state replaces a newer one.
         let mut loaded = self.services.loaded.lock().await;
         let mut found = self.reading(find).await?;
         self.reconcile(&mut loaded, &mut found).await?;
         Ok(found)
     }
 
-    /// Adds, replaces, stops and removes services of this process, so that they are the found ones.
+    /// Adds, replaces, stops and removes services of this process so that they match the found services.
     async fn reconcile(
         &self,
         loaded: &mut BTreeMap<ServiceName, LoadedService>,
@@ -232,7 +234,7 @@ impl Dirigent {
                     skipped.push(SkippedService {
                         name: service.config.name.to_string(),
                         reason: format!(
-                            "this process has a service of this name for {by}: rename one of them"
+                            "this process already has a service with this name, for {by}: rename one of them"
                         ),
                     });
                 }
@@ -293,7 +295,7 @@ impl Dirigent {
         Ok(())
     }
 
-    /// Removes a service of this process, if it still has it.
+    /// Removes a service from this process, if it has it.
     async fn forget(&self, name: &ServiceName) -> Result<(), McpError> {
         match self.mcp.remove(name.as_str()).await {
             Ok(()) | Err(McpError::UnknownService { .. }) => Ok(()),
@@ -301,7 +303,7 @@ impl Dirigent {
         }
     }
 
-    /// Writes the results of starts in this process to the journal, as far as they are new.
+    /// Writes the results of starts in this process to the journal, unless they are already there.
     pub(crate) async fn keep_starts(&self) -> Result<(), DirigentError> {
         let mut loaded = self.services.loaded.lock().await;
         let at = now();
@@ -329,10 +331,11 @@ impl Dirigent {
         .await
     }
 
-    /// Stops all services of this process, and keeps the results of their starts. A failure to keep them is only logged: they are learned again.
+    /// Stops all services of this process, and stores the results of their starts. If storing fails, the error is only logged: the
+    /// services are started again when their tools are needed.
     pub async fn end_services(&self) {
         if let Err(error) = self.keep_starts().await {
-            tracing::warn!(%error, "the tools of services are not kept, and are learned again");
+            tracing::warn!(%error, "the tool lists of services could not be saved, so the services will be started again to list their tools");
         }
         self.mcp.shutdown().await;
     }
@@ -341,7 +344,7 @@ impl Dirigent {
     pub(super) fn list_services(&self, found: FoundServices) -> ServiceList {
         let services = found.services.into_iter().filter_map(|service| {
             let name = service.config.name.clone();
-            // Another task may have removed the service since.
+            // Another task may have removed the service in the meantime.
             let info = self.mcp.service(name.as_str()).ok()?;
             Some(RegisteredService {
                 tools: self.mcp.tools(name.as_str()).ok()?,
@@ -369,7 +372,7 @@ impl Dirigent {
 
 /// Why a service cannot be used in this process.
 enum ReconcileError {
-    /// Another project's file, or the program, has a service of this name.
+    /// A service of another project's file, or of the program, already has this name.
     Taken(String),
     Mcp(McpError),
 }
@@ -390,7 +393,7 @@ fn is_other_project(one: &ServiceOrigin, other: &ServiceOrigin) -> bool {
     }
 }
 
-/// The settings without secrets. The journal has none.
+/// Returns the settings without secrets. Settings in the journal contain none.
 fn shown_settings(service: &FoundService) -> ServiceSettings {
     let settings = ServiceSettings::from(&service.config);
     match service.origin {

@@ -1,11 +1,11 @@
-//! Secrets in the settings of a service: which settings must not be stored, and which are hidden where services are shown.
+//! Detects secrets in the settings of a service: which settings must not be stored, and which must be hidden for display.
 
 use std::collections::BTreeMap;
 
 use super::ServiceSettings;
 use crate::memory::{Secret, find_secret};
 
-/// The last words of the names of variables, headers and options whose values are secrets.
+/// The final words in the names of variables, headers and options whose values are secrets.
 const SECRET_WORDS: &[&str] = &[
     "key",
     "pat",
@@ -16,14 +16,14 @@ const SECRET_WORDS: &[&str] = &[
     "authorization",
     "cookie",
 ];
-/// The ends of such names, also within a word: `PGPASSWORD`.
+/// Endings of such names, even within a word: `PGPASSWORD`.
 const SECRET_ENDS: &[&str] = &["token", "secret", "password", "passwd", "passphrase", "apikey"];
-/// The words before a secret in a header.
+/// The authentication schemes that precede a secret in a header.
 const SCHEMES: &[&str] = &["bearer", "basic", "token"];
-/// What is shown in the place of a value that may be a secret.
+/// The placeholder for a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// Returns the first setting that seems to contain a secret, and the kind of secret. References to variables are no secrets.
+/// Returns the first setting that seems to contain a secret, and the kind of secret. References to variables are not secrets.
 pub(super) fn find(settings: &ServiceSettings) -> Option<(String, Secret)> {
     let in_text = |setting: &str, text: &str| Some((setting.to_owned(), find_secret(&literal(text))?));
     let in_values = |setting: &str, values: &BTreeMap<String, String>| {
@@ -52,7 +52,7 @@ pub(super) fn find(settings: &ServiceSettings) -> Option<(String, Secret)> {
         })
 }
 
-/// Returns the settings without values that may be secrets: of the environment and of headers, only references to variables stay.
+/// Returns the settings without values that may be secrets. In the environment and the headers, only references to variables are kept.
 pub(super) fn hide(mut settings: ServiceSettings) -> ServiceSettings {
     for value in settings.env.values_mut().chain(settings.headers.values_mut()) {
         if !is_reference(value) {
@@ -71,14 +71,14 @@ pub(super) fn hide(mut settings: ServiceSettings) -> ServiceSettings {
     settings
 }
 
-/// The kind of secret in the value of a variable or a header.
+/// Returns the kind of secret in the value of a variable or header.
 fn secret_value(name: &str, value: &str) -> Option<Secret> {
     let value = literal(value);
     find_secret(&value)
         .or_else(|| (is_secret_name(name) && may_be_secret(&value)).then_some(Secret::Password))
 }
 
-/// The kind of secret in a URL: in its text, or in a parameter of its query with the name of a secret.
+/// Returns the kind of secret in a URL: in its text, or in a query parameter whose name denotes a secret.
 fn secret_in_url(url: &str) -> Option<Secret> {
     let parameters = url.split_once('?').map_or("", |(_, query)| query);
     let parameters = parameters.split('&').filter_map(|pair| pair.split_once('='));
@@ -90,7 +90,7 @@ fn secret_in_url(url: &str) -> Option<Secret> {
     find_secret(&literal(url)).or_else(in_parameters)
 }
 
-/// The kind of secret in an argument: `ghp_…`, `--api-key=…`, or the value after `--api-key`.
+/// Returns the kind of secret in an argument: `ghp_…`, `--api-key=…`, or the value after `--api-key`.
 fn secret_argument(args: &[String], place: usize) -> Option<Secret> {
     let argument = literal(args.get(place)?);
     let of_option = || match argument.strip_prefix('-')?.split_once('=') {
@@ -108,7 +108,7 @@ fn secret_argument(args: &[String], place: usize) -> Option<Secret> {
 fn is_secret_name(name: &str) -> bool {
     let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
     let last = last.unwrap_or_default();
-    // The last word of `apiKey` is `Key`; of `API_KEY`, the whole of `KEY`.
+    // The last word of `apiKey` is `Key`, and the last word of `API_KEY` is `KEY`.
     let starts_word = |(place, c): (usize, char)| {
         let after_small = last[..place].ends_with(|before: char| before.is_ascii_lowercase());
         c.is_ascii_uppercase() && after_small
@@ -121,7 +121,7 @@ fn is_secret_name(name: &str) -> bool {
             .any(|end| last.to_ascii_lowercase().ends_with(end))
 }
 
-/// Returns false for values that are no secret whatever their name is: flags and paths.
+/// Returns false for values that are never secrets, whatever their name: flags and paths.
 fn may_be_secret(value: &str) -> bool {
     let value = value.trim();
     let secret = match value.split_once(char::is_whitespace) {
@@ -135,13 +135,13 @@ fn may_be_secret(value: &str) -> bool {
     !is_scheme && !is_flag && !is_path
 }
 
-/// Returns true for a value that refers to a variable, and has no secret beside the reference.
+/// Returns true for a value that refers to a variable and contains no secret besides the reference.
 fn is_reference(value: &str) -> bool {
     let literal = literal(value);
     value.contains("${") && find_secret(&literal).is_none() && !may_be_secret(&literal)
 }
 
-/// Returns the text without its references to variables; defaults of references stay.
+/// Returns the text without its references to variables, but with the default values of the references.
 fn literal(text: &str) -> String {
     let (mut plain, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("${") {

@@ -14,44 +14,45 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-/// The settings of a service (MCP-1): either `command` or `url` is set. JSON: an object with these names; a missing field has its default.
+/// The settings of a service (MCP-1). Either `command` or `url` is set. JSON: an object with these field names; a missing field has its
+/// default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceSettings {
-    /// The program that is started: a path, or a name that is looked up in `PATH`.
+    /// The program to start: a path, or a name that is looked up in `PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The program's arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Variables of the program's environment. `${NAME}` in a value stands for a variable of Dirigent's environment.
+    /// Environment variables of the program. In a value, `${NAME}` stands for a variable of Dirigent's environment.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// The folder in which the program runs, an absolute path. `None` for Dirigent's own folder.
+    /// The absolute path of the folder in which the program runs. `None` for Dirigent's own folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// The address of a server that Dirigent does not start.
+    /// The URL of a server that Dirigent does not start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Headers of each request to `url`. `${NAME}` stands for variables, as in `env`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The variable of Dirigent's environment with the bearer token for `url`.
+    /// The name of the environment variable that contains the bearer token for `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer_token_env: Option<String>,
-    /// The time after which a call is ended, in milliseconds.
+    /// The timeout of a call, in milliseconds.
     pub timeout: Millis,
-    /// The time within which the service must be ready after its start, in milliseconds.
+    /// The time within which the service must be ready after it is started, in milliseconds.
     pub start_timeout: Millis,
     /// The purpose of the service, for models. `None` for the service's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Words that, in a message, refer to this service (MCP-3).
+    /// Words in a message that refer to this service (MCP-3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trigger_keywords: Vec<String>,
-    /// False for a service that is never started and whose tools are not offered.
+    /// If false, the service is never started and its tools are not offered.
     pub enabled: bool,
-    /// True if the service is believed what it says about its tools: then those that only read run without approval.
+    /// If true, the service's statements about its tools are trusted: tools that it declares read-only run without approval.
     pub trust: bool,
 }
 
@@ -76,7 +77,7 @@ impl Default for ServiceSettings {
 }
 
 impl From<&ServiceConfig> for ServiceSettings {
-    /// Returns all settings, with the values of the environment and of headers, which may be secrets.
+    /// Returns all settings, including the values of environment variables and headers, which may be secrets.
     fn from(config: &ServiceConfig) -> Self {
         let plain = |values: &BTreeMap<String, secrecy::SecretString>| {
             let values = values.iter();
@@ -165,7 +166,10 @@ impl ServiceSettings {
             })),
             (None, Some(url)) => Ok(Endpoint::Url(UrlEndpoint {
                 url: Url::parse(url).map_err(|_| {
-                    invalid("url", "is no address: it must look like https://example.com/mcp")
+                    invalid(
+                        "url",
+                        "is not an address: it must look like https://example.com/mcp",
+                    )
                 })?,
                 headers: secret(&self.headers),
                 bearer_token_env: self.bearer_token_env.clone(),
@@ -174,13 +178,14 @@ impl ServiceSettings {
     }
 }
 
-/// Returns a digest of all settings, to notice a change within this process. Never stored, because secrets could be guessed from it.
+/// Returns a digest of all settings, which detects changes within this process. It is never stored, because secrets could be guessed from
+/// it.
 pub(super) fn identity(config: &ServiceConfig) -> String {
     sha256_hex(json!(ServiceSettings::from(config)).to_string().as_bytes())
 }
 
-/// Returns a digest of the settings that decide which tools a service has. The values of the environment and of headers, which may be
-/// secrets, are not part of it.
+/// Returns a digest of the settings that determine which tools a service has. It excludes the values of environment variables and
+/// headers, which may be secrets.
 pub(super) fn digest(config: &ServiceConfig) -> String {
     let ServiceSettings {
         command,

@@ -1,4 +1,4 @@
-//! The files that changed while the commands of a run ran (PAOR-10), compared with the workspace.
+//! The files that changed while commands of a run were running (PAOR-10), compared with the workspace.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::{RefusalReason, RefusedPath};
 
-/// The files that changed while a command ran, whether by the command or by something else. JSON: `{"call": "a1.3", "command": "cargo
-/// test", "files": […]}`.
+/// The files that changed while a command was running, whether by the command or by something else. JSON: `{"call": "a1.3", "command":
+/// "cargo test", "files": […]}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandFiles {
     /// The effect id of the call that ran the command.
@@ -23,7 +23,7 @@ pub struct CommandFiles {
     pub files: Vec<CommandFile>,
 }
 
-/// A file that changed while a command ran. JSON: `{"path": "Cargo.lock", "kind": "created", "restorable": true}`.
+/// A file that changed while a command was running. JSON: `{"path": "Cargo.lock", "kind": "created", "restorable": true}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandFile {
     /// The path, relative to the workspace.
@@ -85,8 +85,8 @@ fn is_reverted(commands: &[DuringCommand], path: &str) -> bool {
     first == last && first != PathState::Unknown
 }
 
-/// Refuses files that changed both by file tools and while a command ran, because restoring them by `plan` would also undo the changes
-/// during the command.
+/// Refuses files that were changed both by file tools and while a command was running, because restoring them according to `plan` would
+/// also undo the changes made during the command.
 pub(super) fn refuse_mixed(
     refused: &mut Vec<RefusedPath>,
     plan: &UndoPlan,

@@ -15,7 +15,8 @@ use crate::DirigentError;
 pub struct RunDiff {
     /// The paths that file tools changed. A moved folder has one entry for the whole folder.
     pub files: Vec<FileDiff>,
-    /// The files that changed while commands ran, whether the commands or something else changed them, in journal order (PAOR-10).
+    /// The files that changed while commands were running, whether the commands or something else changed them, in journal order
+    /// (PAOR-10).
     pub commands: Vec<CommandDiff>,
     /// The calls that may have changed something without reporting it.
     pub unfinished: Vec<UnfinishedCall>,
@@ -33,7 +34,7 @@ impl RunDiff {
         })
     }
 
-    /// Reads the diff of a run until the last entry that the view has seen.
+    /// Computes the diff of a run up to the last entry that the view has seen.
     pub(crate) fn from_view(journal: &Journal, view: &RunView) -> Result<RunDiff, DirigentError> {
         let workspace = Path::new(&view.run().spec().workspace);
         let ChangeDiffs { files, commands } = change_diffs(journal, workspace, &view.undo_plan(), &[])?;
@@ -44,8 +45,8 @@ impl RunDiff {
         })
     }
 
-    /// All diffs, in a format that `git apply` accepts. Only the changes of file tools can be applied: changes that happened while commands
-    /// ran follow in lines that begin with `#`.
+    /// Returns all diffs, in a format that `git apply` accepts. Only the changes made by file tools can be applied; changes made while
+    /// commands were running follow in lines that begin with `#`.
     pub fn bytes(&self) -> Vec<u8> {
         diff_bytes(&self.files, &self.commands)
     }

@@ -126,14 +126,14 @@ pub enum RefusalReason {
     /// The file or folder no longer exists.
     #[error("has been deleted since the run")]
     Gone,
-    /// The file also changed while a command ran, after or between the changes by file tools. [`Undo::include_commands`] undoes these
-    /// changes, too.
+    /// The file also changed while a command was running, after or between the changes by file tools. [`Undo::include_commands`] also
+    /// undoes these changes.
     #[error("also {}", during_command_title(command))]
     DuringCommand {
         /// The command line.
         command: String,
     },
-    /// A file or folder exists at a path that was free after the run.
+    /// A file or folder now exists at a path where nothing existed after the run.
     #[error("has been created again since the run")]
     Exists,
     /// The journal has no digest of the file's content before or after the change.
@@ -181,11 +181,11 @@ struct RecordedChanges {
     workspace: PathBuf,
     /// The folder that the user named, if the run worked in a worktree of its repository.
     origin: Option<String>,
-    /// Undoes the changes of file tools.
+    /// The plan that undoes only the changes made by file tools.
     plan: UndoPlan,
-    /// Also undoes the changes that happened while commands ran.
+    /// The plan that also undoes the changes made while commands were running.
     with_commands: UndoPlan,
-    /// The original versions of files that calls without a reported result may have changed.
+    /// The original versions of files that may have been changed by calls whose results were never reported.
     interrupted: Vec<Original>,
     unfinished: Vec<UnfinishedCall>,
 }
@@ -267,8 +267,8 @@ impl Undo {
         Ok(undo)
     }
 
-    /// Returns a plan that also undoes the changes that happened while commands ran, whether the commands or something else made them, if
-    /// the content before and after is known.
+    /// Returns a plan that also undoes the changes made while commands were running, whether by the commands or by something else, if the
+    /// content before and after is known.
     ///
     /// # Errors
     /// As for [`crate::Dirigent::undo`].
@@ -278,12 +278,12 @@ impl Undo {
         blocking(move || Undo::load_scope(&undo.journal, undo.run, Some(undo.after), scope)).await
     }
 
-    /// Returns true if the plan also undoes the changes that happened while commands ran.
+    /// Returns true if the plan also undoes the changes made while commands were running.
     pub fn includes_commands(&self) -> bool {
         self.scope == UndoScope::FileToolsAndCommands
     }
 
-    /// Returns the changes that happened while commands ran and are still in effect. Only a plan from [`Undo::include_commands`] undoes
+    /// Returns the changes made while commands were running that are still in effect. Only a plan from [`Undo::include_commands`] undoes
     /// them.
     pub fn during_commands(&self) -> &[CommandFiles] {
         &self.commands
@@ -393,7 +393,7 @@ impl Undo {
         Ok(undone)
     }
 
-    /// Records contents that exist only in the workspace and that a later step restores at another path.
+    /// Records contents that exist only in the workspace, and that a later step restores at another path.
     fn save_moved_contents(&self, workspace: &Workspace) -> Result<(), DirigentError> {
         let steps = &self.plan.steps;
         let needed: BTreeSet<&str> = steps
@@ -448,7 +448,7 @@ impl Undo {
         Ok(workspace.restore(path, expected, past)?)
     }
 
-    /// Removes the steps whose path is already restored, and refuses the paths that differ from their state after the run.
+    /// Removes the steps whose paths are already restored, and refuses paths that have changed since the run.
     fn compare(&mut self, workspace: &Workspace) -> Result<(), DirigentError> {
         let freed = self.restored_paths();
         let steps = std::mem::take(&mut self.plan.steps);

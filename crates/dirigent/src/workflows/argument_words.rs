@@ -13,7 +13,7 @@ pub(super) struct ArgumentWord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpenQuote(pub(super) char);
 
-/// Splits text at white space. A quote at the start of a word or a value begins a quoted string, which may contain white space. In double
+/// Splits text at whitespace. A quote at the start of a word or a value begins a quoted string, which may contain whitespace. In double
 /// quotes, `\"` and `\\` stand for `"` and `\`. Anywhere else, quotes and backslashes are ordinary characters.
 pub(super) fn split(text: &str) -> Result<Vec<ArgumentWord>, OpenQuote> {
     let mut words = Vec::new();

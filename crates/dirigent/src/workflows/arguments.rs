@@ -17,7 +17,7 @@ pub struct Arguments {
 /// A problem with the words after a workflow's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentProblem {
-    /// A value that its parameter cannot have.
+    /// A value that is not valid for its parameter.
     Invalid {
         /// The parameter's name.
         parameter: String,
@@ -38,9 +38,9 @@ pub enum ArgumentProblem {
         /// The parameter's name.
         parameter: String,
     },
-    /// More words than parameters.
+    /// There are more words than parameters.
     TooMany {
-        /// The words without a parameter.
+        /// The words that are left over.
         words: Vec<String>,
     },
     /// A quote that is never closed.
@@ -103,7 +103,8 @@ impl Arguments {
         }
     }
 
-    /// Parses the text after a workflow's name. If the workflow has one parameter, a string without a pattern, it takes the whole text.
+    /// Parses the text after a workflow's name. If the workflow's only parameter is a string without a pattern, the parameter takes the
+    /// whole text.
     pub(super) fn parse(parameters: &[Parameter], text: &str) -> Result<Arguments, Vec<ArgumentProblem>> {
         let words = argument_words::split(text);
         let takes_all =
@@ -122,7 +123,7 @@ impl Arguments {
         }
     }
 
-    /// Takes words that a shell has split.
+    /// Creates the arguments from words that a shell has already split.
     pub(super) fn from_shell_words(
         parameters: &[Parameter],
         words: &[String],
@@ -131,7 +132,8 @@ impl Arguments {
         Arguments::assign(parameters, words.collect())
     }
 
-    /// Assigns the words: those with a key by name, the others in order to the remaining parameters. Returns all problems.
+    /// Assigns words with a key to the parameter of that name, and the other words, in order, to the remaining parameters. The error
+    /// contains all problems.
     fn assign(parameters: &[Parameter], words: Vec<ArgumentWord>) -> Result<Arguments, Vec<ArgumentProblem>> {
         let mut arguments = Arguments::default();
         let mut problems = Vec::new();

@@ -3,7 +3,7 @@
 use super::argument_words;
 use super::template::MAX_RENDERED;
 
-/// Added to a template with commands that Claude Code would run before the model reads it.
+/// A note that is added to a template with commands that Claude Code would run before the model reads the template.
 const NOT_RUN: &str = "\n\nThe commands written as !`…` above were not run: run those whose output you need.";
 
 /// The text of a Claude Code command.
@@ -50,7 +50,7 @@ impl ClaudeTemplate {
         ClaudeTemplate(parts)
     }
 
-    /// Returns true if the template contains a command that Claude Code would run before the model reads it.
+    /// Returns true if the template contains a command that Claude Code would run before the model reads the template.
     pub(super) fn has_commands(&self) -> bool {
         self.0.iter().any(|part| match part {
             Part::Text(text) => text.contains("!`"),
@@ -95,7 +95,7 @@ impl ClaudeTemplate {
     }
 }
 
-/// Returns a word together with its key, which has no special meaning in these files.
+/// Joins a word with its key again, because keys have no special meaning in these files.
 fn as_written(word: argument_words::ArgumentWord) -> String {
     match word.key {
         Some(key) => format!("{key}={}", word.text),

@@ -32,11 +32,11 @@ pub struct Workflow {
     pub parameters: Vec<Parameter>,
     /// The only sub-agent of the run, to which the lead gives the goal; `None` for no restriction.
     pub agent: Option<String>,
-    /// The mode of the run, unless the user asks for a stricter mode.
+    /// The mode of the run, unless the user chooses a stricter mode.
     pub mode: Mode,
     /// The only tools that the run may have; `None` for no restriction.
     pub tools: Option<Vec<String>>,
-    /// Rules that require approval or deny, in addition to the user's.
+    /// Rules that require approval or deny calls, in addition to the user's rules.
     pub rules: Vec<Rule>,
     /// The template of the goal, as written in the file.
     pub template: String,
@@ -89,7 +89,7 @@ impl fmt::Display for WorkflowSource {
 }
 
 impl Workflow {
-    /// Returns the form of an invocation, such as `/create_project <name> [kind: rust | python]`.
+    /// Returns how to invoke the workflow, such as `/create_project <name> [kind: rust | python]`.
     pub fn usage(&self) -> String {
         let mut usage = format!("/{}", self.name);
         if let Some(hint) = &self.argument_hint {

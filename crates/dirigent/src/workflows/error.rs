@@ -26,7 +26,7 @@ pub enum WorkflowError {
     },
     /// The workflow is in a file of the project whose current content the user has not trusted.
     #[error(
-        "the workflow `/{name}` comes from the project's file {}, whose present content is not trusted: read the file, then trust it",
+        "the workflow `/{name}` comes from the project's file {}, whose current content is not trusted: read the file, then trust it",
         path.display()
     )]
     Untrusted {

@@ -59,7 +59,7 @@ fn write(path: &Path, name: &str) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = file.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => "it exists already: edit it, or choose another name".to_owned(),
+        ErrorKind::AlreadyExists => "it already exists: edit it, or choose another name".to_owned(),
         _ => error.to_string(),
     })?;
     let content = format!("---\nname: {name}\n{CONTENT}");

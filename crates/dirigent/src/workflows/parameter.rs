@@ -132,7 +132,8 @@ pub(super) fn check_pattern(pattern: &str) -> Result<(), String> {
 fn matches_whole(pattern: &str, value: &str) -> Result<bool, String> {
     let whole = format!("^(?:{pattern})$");
     let regex = RegexBuilder::new(&whole).size_limit(MAX_PATTERN).build();
-    // Added to an invalid pattern such as `a)|(?:b`, `^(?:` and `)$` can give a valid expression, so the pattern must be valid by itself.
+    // An invalid pattern such as `a)|(?:b` can become a valid expression between `^(?:` and `)$`, so the pattern is also checked by
+    // itself.
     let alone = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build();
     match (regex, alone) {
         (Ok(regex), Ok(_)) => Ok(regex.find(value).is_some_and(|found| found.len() == value.len())),

@@ -29,7 +29,7 @@ pub struct Workflows {
     pub refused: Vec<RefusedWorkflow>,
     /// The project's files whose current content the user has not trusted.
     pub untrusted: Vec<UntrustedWorkflow>,
-    /// What could not be read, for users.
+    /// Notes for users about files that could not be read.
     pub notes: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub struct UntrustedWorkflow {
 }
 
 impl Workflows {
-    /// Returns true if a workflow of this name ships with Dirigent. A file of the user or the project with this name takes its place.
+    /// Returns true if a workflow with this name ships with Dirigent. A user's file with this name replaces the shipped workflow.
     pub fn is_shipped(name: &str) -> bool {
         SHIPPED
             .iter()
@@ -257,7 +257,7 @@ impl Workflows {
         let other = self.workflows.iter().find(|other| other.name == name)?;
         (other.source != WorkflowSource::Shipped).then(|| {
             format!(
-                "there is a workflow `{name}` already ({}): rename the workflow in this file",
+                "a workflow named `{name}` already exists ({}): rename the workflow in this file",
                 other.source
             )
         })

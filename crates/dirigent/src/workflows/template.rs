@@ -1,6 +1,6 @@
-//! The templates of workflows. A template is text with placeholders, `{{ name }}`, and conditional parts,
-//! `{% if name %}…{% elif name == "text" %}…{% else %}…{% endif %}`. The syntax is a small part of Jinja's: there are no loops,
-//! expressions or filters. So the time and memory for rendering are proportional to the template and its values.
+//! The templates of workflows. A template is text with placeholders, `{{ name }}`, and conditional parts, `{% if name %}…{% elif name ==
+//! "text" %}…{% else %}…{% endif %}`. The syntax is a small part of Jinja's: there are no loops, expressions or filters. Therefore,
+//! rendering takes time and memory in proportion to the size of the template and its values.
 //!
 //! Values are data: a value is inserted unchanged, even if it looks like a template.
 

@@ -29,7 +29,7 @@ fn read(text: &str) -> Result<Workflow, FileError> {
     read_as(Dialect::Dirigent, text)
 }
 
-/// The text of the goal that the workflow gives.
+/// Returns the text of the goal that the workflow produces.
 fn goal_text(workflow: &Workflow, words: &str) -> String {
     let arguments = workflow.parse_arguments(words).unwrap();
     workflow.goal(&arguments).unwrap().text

@@ -256,6 +256,6 @@ fn paor_9_a_report_lists_calls_that_wait_for_approval_and_the_blocked_work() {
     Remaining:
       Run the tests (not finished)
 
-    To continue, decide about the calls that wait for your approval, then resume the run.
+    To continue, decide about the calls that are waiting for your approval, then resume the run.
     "#);
 }

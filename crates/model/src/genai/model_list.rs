@@ -12,7 +12,7 @@ use crate::http::endpoint;
 use crate::names::is_model_name;
 use crate::time::deadline_after;
 
-/// Largest part of a response that is read, in bytes.
+/// Maximum size of a response, in bytes.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 
 /// Version of Anthropic's API.

@@ -65,12 +65,12 @@ pub struct HostedOptions {
     pub api_key: Option<SecretString>,
     /// Default model, for requests without a model name.
     pub model: String,
-    /// Largest number of a reply's tokens, for requests without a limit. If `None`, Gemini decides, and a request to
-    /// Anthropic contains the model's maximum, according to `genai`.
+    /// Maximum number of a reply's tokens, for requests without a limit. If `None`, Gemini decides, and a request to Anthropic contains
+    /// the model's maximum, according to `genai`.
     pub max_output_tokens: Option<u64>,
     /// Time limits of a request.
     pub timeouts: Timeouts,
-    /// Largest size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
+    /// Maximum size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
     /// [`FinishReason::Oversized`](dirigent_core::message::FinishReason::Oversized).
     pub max_reply_bytes: usize,
 }
@@ -89,7 +89,7 @@ impl HostedOptions {
         }
     }
 
-    /// Sets the API key. Surrounding white space is removed, and an empty key counts as no key.
+    /// Sets the API key. Surrounding whitespace is removed, and an empty key counts as no key.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
         self
@@ -118,7 +118,7 @@ pub(super) fn base_url(text: &str) -> Result<Url, ModelSetupError> {
     Ok(url)
 }
 
-/// Returns the key without surrounding white space; `None` if it is empty.
+/// Returns the key without surrounding whitespace; `None` if it is empty.
 pub(super) fn api_key(key: Option<&SecretString>) -> Result<Option<SecretString>, ModelSetupError> {
     let Some(key) = key
         .map(|key| key.expose_secret().trim())

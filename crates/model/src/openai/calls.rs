@@ -11,7 +11,7 @@ use dirigent_core::token_ratio::estimated_tokens;
 use super::chunk::CallPiece;
 use crate::secrets::Secrets;
 
-/// Largest number of calls in a reply; a reply with more counts as oversized.
+/// Maximum number of calls in a reply; a reply with more calls counts as oversized.
 const MAX_CALLS: usize = 1_000;
 
 /// The calls of a reply in progress.

@@ -17,7 +17,7 @@ use crate::options::ModelSetupError;
 use crate::secrets::Secrets;
 use crate::time::deadline_after;
 
-/// Largest part of an error response's body that is read, in bytes.
+/// Maximum number of bytes that are read from the body of an error response.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
 /// Time limit for reading an error response's body.

@@ -209,7 +209,7 @@ impl fmt::Display for AssistantText<'_> {
                 ),
             })
             .collect();
-        // As the prompt asks for them: an object, or an array of several.
+        // Written as the prompt requests: one object, or an array of several objects.
         let calls = match calls.as_slice() {
             [] => None,
             [only] => Some(only.clone()),

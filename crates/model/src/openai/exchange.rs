@@ -20,7 +20,7 @@ use super::wire::ResolvedRequest;
 use crate::http::error_chain;
 use crate::time::deadline_after;
 
-/// Time to wait for each event after the finish reason: the usage comes last.
+/// Time to wait for each event after the finish reason. The usage comes last.
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why reading a stream ended.
@@ -46,7 +46,7 @@ enum ResponseKind {
 }
 
 impl Client {
-    /// Sends a request and reads its reply. The inner `Err` is a response with an error status, the outer a failed exchange.
+    /// Sends a request and reads its reply. The inner `Err` is a response with an error status; the outer `Err` is a failed exchange.
     pub(super) async fn exchange(
         &self,
         body: Vec<u8>,

@@ -15,8 +15,8 @@ use crate::options::{ModelSetupError, Timeouts};
 pub struct OpenAiOptions {
     /// Base URL of the API, such as `https://api.openai.com/v1` or `http://localhost:11434/v1`.
     pub base_url: String,
-    /// API key; `None` if the server needs no key. It is removed from everything that the server sends back, unless it is shorter than
-    /// 16 characters: such a short key counts as a placeholder, such as `none`.
+    /// API key; `None` if the server needs no key. It is removed from everything that the server sends back, unless it is shorter than 16
+    /// characters: such a short key is taken for a placeholder like `none`.
     pub api_key: Option<SecretString>,
     /// Default model, for requests without a model name.
     pub model: String,
@@ -24,7 +24,7 @@ pub struct OpenAiOptions {
     pub delivery: Delivery,
     /// Time limits of a request.
     pub timeouts: Timeouts,
-    /// Largest size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
+    /// Maximum size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
     /// [`FinishReason::Oversized`](dirigent_core::message::FinishReason::Oversized).
     pub max_reply_bytes: usize,
     /// Extra fields of the request's body, such as `temperature`. Fields that Dirigent sets itself are refused.
@@ -45,7 +45,7 @@ impl OpenAiOptions {
         }
     }
 
-    /// Sets the API key. Surrounding white space is removed, and an empty key counts as no key.
+    /// Sets the API key. Surrounding whitespace is removed, and an empty key counts as no key.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
         self
@@ -97,7 +97,7 @@ pub(super) fn check_extra(extra: &Map<String, Value>) -> Result<(), ModelSetupEr
     }
 }
 
-/// Returns the key without surrounding white space and the header that carries it; `None` for an empty key.
+/// Returns the key without surrounding whitespace and the header that carries it; `None` for an empty key.
 pub(super) fn authorization(
     key: Option<&SecretString>,
 ) -> Result<Option<(SecretString, HeaderValue)>, ModelSetupError> {

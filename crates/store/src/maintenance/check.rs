@@ -174,7 +174,7 @@ fn check_facts(db: &Connection, problems: &mut Vec<JournalProblem>) -> rusqlite:
     )?;
     if differences > 0 {
         problems.push(journal_problem(format!(
-            "the memory's index of words differs from the facts in {differences} places"
+            "the memory's word index differs from the facts in {differences} places"
         )));
     }
     Ok(())
@@ -267,7 +267,7 @@ fn check_status(
         .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let is_readable = |status: &String| serde_json::from_str::<IgnoredAny>(status).is_ok();
     if has_ended != status.is_some() || !status.as_ref().is_none_or(is_readable) {
-        let text = "the reason for its end is missing or not as it was written";
+        let text = "the recorded end reason is missing or has been altered";
         problems.push(problem(run, None, text));
     }
     Ok(())

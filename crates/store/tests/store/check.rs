@@ -137,7 +137,7 @@ fn every_changed_entry_is_listed() {
 
 #[test]
 fn a_changed_reason_for_the_end_is_listed() {
-    let problem = "the reason for its end is missing or not as it was written";
+    let problem = "the recorded end reason is missing or has been altered";
     problems_after(
         "UPDATE runs SET status = 'do' WHERE id = 1; UPDATE runs SET ended_at = 1 WHERE id = 2",
         &[&format!("run 1: {problem}"), &format!("run 2: {problem}")],

@@ -173,6 +173,6 @@ fn intent_1_backups_have_the_facts_and_checks_find_a_damaged_index() {
         .collect();
     assert_eq!(
         problems,
-        ["the memory's index of words differs from the facts in 1 places"]
+        ["the memory's word index differs from the facts in 1 places"]
     );
 }

@@ -63,7 +63,7 @@ fn lead_4_instructions_of_all_folders_up_to_the_root_are_read_nearest_last() {
     project.write("AGENTS.md", "above the repository");
     assert_eq!(files(&project), ["../AGENTS.md: outer", "CLAUDE.md: inner"]);
 
-    // Without a repository, only the workspace counts.
+    // Without a repository, only the workspace is searched.
     std::fs::remove_dir(project.path("repo/.git")).unwrap();
     assert_eq!(files(&project), ["CLAUDE.md: inner"]);
     assert_eq!(files(&Project::with(&[])), [] as [&str; 0]);
@@ -129,7 +129,7 @@ fn lead_4_nothing_outside_of_the_repository_is_read() {
         outside.map(|path| format!("{path} is not read: it is outside of the project"))
     );
 
-    // The instructions themselves are a link: the other file counts.
+    // The instructions file is a link that leads out of the project, so the other file is used.
     project.write("repo/app/CLAUDE.md", "mine");
     std::fs::remove_file(project.path("repo/app/AGENTS.md")).unwrap();
     symlink("../../secret.md", project.path("repo/app/AGENTS.md")).unwrap();
