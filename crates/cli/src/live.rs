@@ -8,7 +8,7 @@ use dirigent::events::{AgentId, AgentRole, Observation, Plan, Scope, StateChange
 use dirigent::{Delta, Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::chat::AnswerStream;
+use crate::answer_stream::AnswerStream;
 use crate::output::sanitize;
 use crate::plain;
 use crate::prompt::Prompt;

@@ -3,9 +3,11 @@
 //! Makes no orchestration decisions: the `dirigent` library makes them.
 
 mod agents;
+mod answer_stream;
 mod approvals;
 mod args;
 mod chat;
+mod chat_input;
 mod config;
 mod conversations;
 mod demo;
@@ -14,6 +16,7 @@ mod hint;
 mod interactive;
 mod journal;
 mod live;
+mod markdown;
 mod mcp;
 mod mcp_text;
 mod memory;

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use dirigent::{Delta, Event};
 
+use crate::answer_stream::AnswerStream;
 use crate::args::WatchOptions;
-use crate::chat::AnswerStream;
 use crate::live::LiveTree;
 use crate::output::{Output, sanitize};
 use crate::plain;

@@ -10,8 +10,8 @@ use dirigent::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
+use crate::answer_stream::AnswerStream;
 use crate::args::{WatchCommand, WatchOptions};
-use crate::chat::AnswerStream;
 use crate::exit::Exit;
 use crate::interactive::{HistoryCursor, InputEvent, InteractiveSession};
 use crate::open::open_reading;

@@ -12,7 +12,7 @@ use crate::args::{
     ListWorkflowsCommand, NewWorkflowCommand, RunWorkflowCommand, ShowWorkflowCommand, TrustWorkflowCommand,
     WorkflowCommand,
 };
-use crate::chat::{Input, ReadLine, command_name};
+use crate::chat_input::{Input, ReadLine, command_name};
 use crate::config;
 use crate::exit::Exit;
 use crate::open::build;

@@ -6,7 +6,7 @@
 use dirigent::Delta;
 use dirigent::events::AgentId;
 
-use super::markdown;
+use crate::markdown;
 
 /// The part of the lead's reply that was shown.
 #[derive(Debug, Default)]

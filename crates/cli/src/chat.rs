@@ -1,10 +1,5 @@
 //! `chat`: a conversation at the terminal, or one message from a script.
 
-mod answer_stream;
-mod commands;
-mod input;
-mod markdown;
-
 use std::path::{Path, PathBuf};
 
 use console::style;
@@ -14,14 +9,12 @@ use dirigent::{
     Sent, SteerOutcome, StillWaiting, UserPresence,
 };
 
-pub(crate) use self::answer_stream::AnswerStream;
-pub(crate) use self::commands::command_name;
-use self::commands::{COMMANDS, ChatLine};
-pub(crate) use self::input::{Input, ReadLine};
 use crate::args::{ChatCommand, DiffCommand, UndoCommand, WatchOptions};
+use crate::chat_input::{COMMANDS, ChatLine, Input, ReadLine, command_name, parse};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
+use crate::markdown;
 use crate::mcp;
 use crate::open::open_configured;
 use crate::output::{Output, sanitize};
@@ -243,7 +236,7 @@ impl<'a> Chat<'a> {
         input: &mut Input,
         signals: &mut ShutdownSignals,
     ) -> anyhow::Result<Option<Exit>> {
-        match commands::parse(line) {
+        match parse(line) {
             ChatLine::Message(message) => return Ok(Some(self.send(&message, Some(input), signals).await?)),
             ChatLine::Quit => return Ok(None),
             ChatLine::Help => {

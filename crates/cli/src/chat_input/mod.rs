@@ -1,6 +1,8 @@
 //! Reads the lines of a chat. At a terminal, a line editor offers history and completes commands and files; otherwise lines are read from
 //! standard input.
 
+mod commands;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -12,8 +14,9 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Editor, Helper};
 
-use super::commands::COMMANDS;
 use crate::signals::{ShutdownSignal, ShutdownSignals};
+
+pub(crate) use self::commands::{COMMANDS, ChatLine, command_name, parse};
 
 /// The maximum number of completions of a path.
 const MAX_COMPLETIONS: usize = 200;
