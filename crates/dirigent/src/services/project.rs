@@ -1,11 +1,13 @@
 //! The services of a project's own `.mcp.json`. It starts nothing before the user has trusted its content.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dirigent_core::digest::sha256_hex;
-use dirigent_mcp::{Endpoint, Import, ServiceConfig, SkippedService, import};
+use dirigent_mcp::{Endpoint, Import, ServiceConfig, ServiceName, SkippedService, import};
 use dirigent_store::TrustedFile;
 
+use super::{ServiceSettings, secrets};
 use crate::markdown;
 
 /// The name of the file.
@@ -20,6 +22,8 @@ pub struct UntrustedServices {
     pub text: String,
     /// The names of its services, as the file writes them or as they are called here.
     pub services: Vec<String>,
+    /// The settings of the services that can be used, without values that may be secrets.
+    pub settings: BTreeMap<ServiceName, ServiceSettings>,
     /// True if the user has trusted the file with other content before.
     pub changed: bool,
     /// The SHA-256 of the content in hexadecimal digits.
@@ -74,11 +78,15 @@ pub(super) fn read(workspace: &Path, trusted: &[TrustedFile]) -> ProjectServices
         project.add(import);
     } else {
         let named = import.services.iter().map(|service| service.name.to_string());
+        let shown =
+            |config: &ServiceConfig| (config.name.clone(), secrets::hide(ServiceSettings::from(config)));
+        let settings = import.services.iter().map(shown).collect();
         project.untrusted = Some(UntrustedServices {
             services: named
                 .chain(import.skipped.into_iter().map(|skipped| skipped.name))
                 .collect(),
             changed: earlier.is_some(),
+            settings,
             path,
             text,
             digest,
