@@ -312,7 +312,7 @@ fn mcp_1_config_check_lists_the_services_without_values_of_their_variables() {
         server.join(" ")
     );
     assert_eq!(check(&place).trim_end(), expected, "without a journal");
-    add(&place, "parrot", &[], &[]).with_code(0);
+    succeeds(add(&place, "parrot", &[], &[]));
     let listed = check(&place);
     assert!(
         listed.contains(&expected) && listed.contains("  parrot\n"),

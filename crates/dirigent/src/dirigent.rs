@@ -344,9 +344,13 @@ impl Dirigent {
         let allowed = rules.into_iter().map(|rule| rule.calls).collect();
         let handle = self.orchestrator.fork(run, at, guidance, allowed, user).await?;
         drop(lock);
-        self.known_tools_of(handle.id())
-            .await?
-            .watch(self.mcp.clone(), handle.clone());
+        match self.known_tools_of(handle.id()).await {
+            Ok(known_tools) => known_tools.watch(self.mcp.clone(), handle.clone()),
+            // The fork has started.
+            Err(error) => {
+                tracing::warn!(run = %handle.id(), %error, "a fork is not told how the tools of its services change");
+            }
+        }
         if !others.is_empty() {
             let runs = others.clone();
             // Fails only if the fork has ended already.
