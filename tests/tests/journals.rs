@@ -67,6 +67,11 @@ fn run_command(command: &RunCommand) -> String {
         RunCommand::AwaitUser { effect } => format!("await user {effect}"),
         RunCommand::AskUser { effect, .. } => format!("ask {effect}"),
         RunCommand::SetTimer { timer, .. } => format!("timer {timer:?}"),
+        RunCommand::ChangeTools {
+            agent,
+            number,
+            change,
+        } => format!("change tools {agent} {number}. {}", change.service),
         RunCommand::AllowCalls { agent, number, calls } => format!("allow {agent} {number}. {calls}"),
         RunCommand::Finish { reason } => format!("finish {reason}"),
     }

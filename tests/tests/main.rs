@@ -44,6 +44,7 @@ mod recording;
 mod scenarios;
 mod service_registry;
 mod service_runs;
+mod service_tokens;
 mod services;
 mod steering;
 mod storm;

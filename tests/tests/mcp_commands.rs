@@ -234,7 +234,9 @@ fn mcp_1_a_file_of_another_client_is_imported_and_what_is_skipped_is_said() {
 fn mcp_1_a_projects_file_is_shown_and_used_only_once_it_is_trusted() {
     let place = Place::new();
     let server = server(&[]);
-    let file = json!({"mcpServers": {"parrot": {"command": server[0], "args": [server[1]]}}});
+    let env = json!({"TOKEN": "canary"});
+    let parrot = json!({"command": server[0], "args": [server[1]], "env": env, "cwd": "/srv"});
+    let file = json!({"mcpServers": {"parrot": parrot}});
     place.write(".mcp.json", &file.to_string());
     place.write("notes.txt", "one\ntwo\n");
     let list = mcp(&place, &["list"]).with_code(0);
@@ -252,7 +254,18 @@ fn mcp_1_a_projects_file_is_shown_and_used_only_once_it_is_trusted() {
         run.stderr
     );
 
-    let trusted = mcp(&place, &["trust"]).with_code(0).stdout;
+    let asked = mcp(&place, &["trust"]).with_code(2);
+    assert!(asked.stderr.contains("nothing was trusted"), "{}", asked.stderr);
+    let command = server.join(" ");
+    for part in [&*command, "variables: TOKEN", "folder: /srv"] {
+        assert!(asked.stdout.contains(part), "{}", asked.stdout);
+    }
+    assert!(!asked.stdout.contains("canary"), "{}", asked.stdout);
+    assert_eq!(listed(&place)["untrusted"]["services"], json!(["parrot"]));
+
+    let file = json!({"mcpServers": {"parrot": {"command": server[0], "args": [server[1]]}}});
+    place.write(".mcp.json", &file.to_string());
+    let trusted = mcp(&place, &["trust", "--yes"]).with_code(0).stdout;
     assert!(
         trusted.contains("is trusted") && trusted.contains("mcp__parrot__echo"),
         "{trusted}"
@@ -274,4 +287,36 @@ fn mcp_1_a_projects_file_is_shown_and_used_only_once_it_is_trusted() {
 fn mcp_1_help_says_when_services_run() {
     let help = Place::new().dirigent(["mcp", "--help"]).with_code(0).stdout;
     insta::assert_snapshot!(help);
+}
+
+#[test]
+fn mcp_1_config_check_lists_the_services_without_values_of_their_variables() {
+    let place = Place::new();
+    let server = server(&[]);
+    let settings = format!(
+        "[mcp.memory]\ncommand = {:?}\nargs = [{:?}]\nenabled = false\nenv = {{ MEMORY_FILE = \"canary\" }}\n",
+        server[0], server[1]
+    );
+    let config = place.folder().join("services.toml");
+    std::fs::write(&config, settings).unwrap();
+    let check = |place: &Place| {
+        let config = config.to_str().unwrap();
+        let checked = place.dirigent(["--config", config, "config", "check", "--offline"]);
+        let text = checked.with_code(0).stdout;
+        let (_, services) = text.split_once("MCP services\n").unwrap();
+        services.split("\n\n").next().unwrap().to_owned()
+    };
+    let expected = format!(
+        "  memory\n    command     {}\n    from        the configuration\n    variables   MEMORY_FILE\n    enabled     no\n    \
+         trust       each call asks, unless a rule allows it",
+        server.join(" ")
+    );
+    assert_eq!(check(&place).trim_end(), expected, "without a journal");
+    succeeds(add(&place, "parrot", &[], &[]));
+    let listed = check(&place);
+    assert!(
+        listed.contains(&expected) && listed.contains("  parrot\n"),
+        "{listed}"
+    );
+    assert!(!listed.contains("canary"), "{listed}");
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use dirigent::approval_rules::Within;
 use dirigent::config::{Config, Sources};
-use dirigent::mcp::{ServiceState, WhyStopped};
+use dirigent::mcp::{ServiceName, ServiceState, ToolList, WhyStopped};
 use dirigent::memory::Secret;
 use dirigent::services::{RegisteredService, ServiceError, ServiceOrigin, ServiceSettings};
-use dirigent::{Dirigent, DirigentError, UserPresence};
+use dirigent::{Dirigent, DirigentError, EndReason, UserPresence};
 use dirigent_tests::cli::root;
 use dirigent_tests::scripted::{Scripted, call, says};
 use dirigent_tests::stage::Stage;
@@ -487,5 +488,77 @@ async fn mcp_2_an_agent_file_may_name_an_added_service_and_has_its_kept_tools_wi
         .find(|agent| agent.name == "helper");
     assert!(helper.unwrap().tools.contains(&"mcp__parrot__echo".to_owned()));
     assert_eq!(starts(&pids), 1);
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn mcp_1_an_import_adds_all_services_and_says_which_cannot_be_used() {
+    let stage = Stage::new();
+    let dirigent = opened(&stage).await;
+    let own = server(&[]).config(ServiceName::new("b").unwrap()).unwrap();
+    dirigent.mcp().add(own, ToolList::default()).await.unwrap();
+    let script = root().join("crates/mcp/tests/server.py");
+    let service = json!({"command": "/usr/bin/python3", "args": [script]});
+    let text = json!({"mcpServers": {"a": service, "b": service, "c": service}}).to_string();
+    let imported = dirigent.import_services(&text).await.unwrap();
+    assert_eq!(names(&imported.added), ["a", "c"]);
+    assert_eq!(imported.skipped[0].name, "b");
+    let reason = &imported.skipped[0].reason;
+    assert!(
+        reason.starts_with("it is saved, but cannot be used here: "),
+        "{reason}"
+    );
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn mcp_1_removing_a_service_leaves_a_configured_one_of_its_name_stopped() {
+    let stage = Stage::new();
+    let dirigent = opened(&stage).await;
+    dirigent.add_service("echo", server(&[])).await.unwrap();
+    dirigent.shutdown().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[mcp.echo]\ncommand = \"/no/such/program\"\n";
+    fs::write(folder.path().join("dirigent.toml"), config).unwrap();
+    let dirigent = configured(&stage, folder.path(), Scripted::new()).await;
+    dirigent.stop_service("echo", None).await.unwrap();
+    dirigent.remove_service("echo").await.unwrap();
+    let listed = dirigent.services(None).await.unwrap();
+    assert_eq!(
+        listed.find("echo").unwrap().state,
+        ServiceState::Stopped(WhyStopped::ByUser)
+    );
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn approve_1_a_rule_about_a_services_tools_does_not_count_for_another_program_of_its_name() {
+    let stage = Stage::new();
+    let turn = || {
+        let echo = json!({"name": "mcp__echo__echo", "arguments": {"text": "heard"}});
+        [call("call_tool", echo), says("Heard.")]
+    };
+    // The first and the last call wait for an approval that nobody gives.
+    let [waits, _] = turn();
+    let [waits_again, _] = turn();
+    let model = Scripted::new().lead([waits].into_iter().chain(turn()).chain([waits_again]));
+    let dirigent = with_model(&stage, model).await;
+    dirigent.add_service("echo", server(&[])).await.unwrap();
+    let run = async || {
+        let run = dirigent.start(stage.goal("Use the echo tool")).await.unwrap();
+        (run.id(), run.outcome().await.unwrap().end.clone())
+    };
+    let (first, end) = run().await;
+    assert_eq!(end, Some(EndReason::UserRequired));
+    let calls = "mcp__echo__*".parse().unwrap();
+    let rules = dirigent.approval_rules();
+    rules.allow(first, Within::Everywhere, calls).await.unwrap();
+    assert_eq!(run().await.1, Some(EndReason::GoalAchieved));
+
+    dirigent
+        .update_service("echo", server(&["greets"]))
+        .await
+        .unwrap();
+    assert_eq!(run().await.1, Some(EndReason::UserRequired));
     dirigent.shutdown().await.unwrap();
 }

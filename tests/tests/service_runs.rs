@@ -287,3 +287,36 @@ async fn mcp_4_conversations_use_real_services_in_every_form_of_calls() {
 fn assert_shows_service(services: &McpServices, name: &str) {
     assert!(!services.service(name).unwrap().tools.is_empty());
 }
+
+#[tokio::test]
+async fn mcp_6_a_question_that_its_service_withdraws_is_open_no_longer() {
+    let stage = Stage::new();
+    let server = root().join("crates/mcp/tests/server.py");
+    let file = stage.workspace().join("withdraw");
+    let withdraws = format!("withdraws={}", file.display());
+    let folder = configured(&format!(
+        "[mcp.test]\ncommand = \"/usr/bin/python3\"\nargs = [{server:?}, {withdraws:?}]\ntrust = true\n"
+    ));
+    let form = json!({"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}});
+    let asks = json!({"text": "elicitation/create", "params": form.to_string()});
+    let model = Scripted::new().lead([
+        call("call_tool", json!({"name": "mcp__test__ask", "arguments": asks})),
+        says("It no longer asks."),
+    ]);
+    let dirigent = dirigent(&stage, &model, &folder).await;
+    let goal = stage.goal("Use the test tool to ask me");
+    let run = dirigent.start(goal.user(UserPresence::Present)).await.unwrap();
+    let mut events = run.events(0);
+    until(&mut events, |kind| {
+        matches!(kind, EventKind::QuestionAsked { .. })
+    })
+    .await;
+    std::fs::write(&file, "").unwrap();
+    until(&mut events, |kind| {
+        matches!(kind, EventKind::QuestionExpired { .. })
+    })
+    .await;
+    assert_eq!(run.outcome().await.unwrap().summary, "It no longer asks.");
+    assert!(model.lead_asked()[1].last().contains("withdrawn"));
+    dirigent.shutdown().await.unwrap();
+}

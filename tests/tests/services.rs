@@ -6,10 +6,10 @@ use std::path::Path;
 
 use dirigent::config::{Config, Sources};
 use dirigent::mcp::{Endpoint, ServiceState};
-use dirigent::{ApprovalAnswer, Dirigent, UserPresence};
+use dirigent::{ApprovalAnswer, Dirigent, EventKind, Goal, UserPresence};
 use dirigent_tests::cli::root;
-use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
-use dirigent_tests::stage::{Stage, achieved_report, decide, findings, next_approval};
+use dirigent_tests::scripted::{Gate, Scripted, achieved, call, delegate, plan, says};
+use dirigent_tests::stage::{Stage, achieved_report, decide, findings, next_approval, until};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -258,6 +258,83 @@ async fn mcp_4_the_lead_is_told_only_the_tool_names_of_a_service_that_the_goal_a
     assert!(!request.contains("\"text\""), "no schema: {request}");
     assert!(asked[1].last().contains("\"seconds\""), "{}", asked[1].last());
     assert_eq!(asked[2].result()["output"], "heard");
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn mcp_2_a_run_is_told_how_the_tools_of_its_service_change_between_calls() {
+    let stage = Stage::new();
+    let folder = tempfile::tempdir().unwrap();
+    let server = root().join("crates/mcp/tests/server.py");
+    let config = format!(
+        "[mcp.test]\ncommand = \"/usr/bin/python3\"\nargs = [{server:?}, \"changing\"]\ntrust = true\n"
+    );
+    fs::write(folder.path().join("dirigent.toml"), config).unwrap();
+    let by_name = |name: &str| {
+        call(
+            "call_tool",
+            json!({"name": format!("mcp__test__{name}"), "arguments": {}}),
+        )
+    };
+    let gate = Gate::shut();
+    // The service changes its tools after the first call.
+    let model = Scripted::new().lead([
+        by_name("echo"),
+        by_name("only_0").behind(&gate),
+        by_name("only_1"),
+        says("It changed."),
+    ]);
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    let goal = stage.goal("Use the test tool to echo a word");
+    let run = dirigent.start(goal.user(UserPresence::Present)).await.unwrap();
+    let changed = until(&mut run.events(0), |kind| {
+        matches!(kind, EventKind::ToolsChanged { .. })
+    })
+    .await;
+    gate.open();
+    assert_eq!(run.outcome().await.unwrap().summary, "It changed.");
+
+    let tools = |name: &str| vec![format!("mcp__test__{name}")];
+    assert_eq!(
+        changed.kind,
+        EventKind::ToolsChanged {
+            service: "test".to_owned(),
+            added: tools("only_1"),
+            removed: tools("only_0"),
+            changed: tools("same"),
+        }
+    );
+    let asked = model.lead_asked();
+    let request = &asked[2].messages;
+    let [.., result, notice] = &request[..] else {
+        panic!("{request:?}");
+    };
+    assert!(
+        result.content().contains("no longer has the tool"),
+        "{}",
+        result.content()
+    );
+    let notice = notice.content();
+    for line in [
+        "- mcp__test__only_1: ",
+        "- mcp__test__same: [MCP service test] Version 1.",
+        "- mcp__test__only_0",
+    ] {
+        assert!(notice.contains(line), "{notice}");
+    }
+    // The service itself does not know the tool; the call reached it.
+    assert!(
+        asked[3].last().contains("Unknown tool: only_1"),
+        "{}",
+        asked[3].last()
+    );
+    assert_eq!(asked[0].system(), asked[3].system());
+
+    let recording = dirigent.recording(run.id()).await.unwrap();
+    let again = dirigent
+        .replay(&recording, Goal::from_recording(&recording))
+        .await;
+    assert_eq!(again.unwrap().outcome().await.unwrap().summary, "It changed.");
     dirigent.shutdown().await.unwrap();
 }
 

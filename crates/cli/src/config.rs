@@ -7,14 +7,18 @@ use std::path::{Path, PathBuf};
 use console::style;
 use dirigent::approval_rules::ApprovalRule;
 use dirigent::config::{ApiKey, ConnectionSettings, ModelSettings, ProbeOutcome, Sources};
+use dirigent::services::{RegisteredService, ServiceList, configured_services};
 use dirigent::system_prompts::DEFAULT_PROMPT;
-use dirigent::{AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, Sandbox};
+use dirigent::{
+    AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, OfflineModel, Sandbox,
+};
 use serde_json::{Value, json};
 
 use crate::approvals;
 use crate::args::CheckCommand;
 use crate::exit::Exit;
-use crate::open::open_if_exists;
+use crate::mcp_text::{endpoint_of, list_json, skipped_line};
+use crate::open::{build, open_if_exists};
 use crate::output::{Output, sanitize};
 
 /// Loads the configuration, overridden by the file of `--config` and the model of `--model`.
@@ -86,6 +90,7 @@ pub(crate) async fn check(
     for test in database_tests.collect::<Vec<_>>() {
         connections.push(test.await?);
     }
+    let services = services(db.clone(), &config, &folder).await;
     let problems = missing_base_prompts(db.clone(), &config)
         .await
         .unwrap_or_default();
@@ -96,14 +101,23 @@ pub(crate) async fn check(
             Some(format!("the approval rules cannot be read: {error:#}")),
         ),
     };
+    let (services, unlisted) = match services {
+        Ok(services) => (services, None),
+        Err(error) => (
+            ServiceList::default(),
+            Some(format!("the MCP services cannot be listed: {error:#}")),
+        ),
+    };
     let report = CheckReport {
         connections,
+        services,
         notes: config
             .notes()
             .into_iter()
             .chain(unread_configs(&config, &[Path::new(".")]))
             .chain(agents.refused.iter().map(ToString::to_string))
             .chain(unread)
+            .chain(unlisted)
             .collect(),
         config,
         used,
@@ -166,6 +180,44 @@ async fn test_model(config: &Config, reference: &str, command: &CheckCommand) ->
     }
 }
 
+/// The MCP services for runs in a folder. Starts none, and creates no journal.
+async fn services(db: Option<PathBuf>, config: &Config, folder: &Path) -> anyhow::Result<ServiceList> {
+    if open_if_exists(db.clone()).await?.is_none() {
+        return Ok(configured_services(config)?);
+    }
+    let builder = Dirigent::builder().config(config).model(OfflineModel);
+    let dirigent = build(builder.read_only_journal(), db).await?;
+    Ok(dirigent.services(Some(folder)).await?)
+}
+
+/// What a service is and where it is configured, as pairs of title and value.
+fn service_facts(service: &RegisteredService) -> Vec<(&'static str, String)> {
+    let settings = &service.settings;
+    let kind = if settings.url.is_some() { "url" } else { "command" };
+    let mut facts = vec![
+        (kind, endpoint_of(settings)),
+        ("from", service.origin.to_string()),
+    ];
+    let names = |values: &BTreeMap<String, String>| values.keys().cloned().collect::<Vec<_>>().join(", ");
+    if !settings.env.is_empty() {
+        facts.push(("variables", names(&settings.env)));
+    }
+    if !settings.headers.is_empty() {
+        facts.push(("headers", names(&settings.headers)));
+    }
+    if let Some(variable) = &settings.bearer_token_env {
+        facts.push(("token from", variable.clone()));
+    }
+    let enabled = if settings.enabled { "yes" } else { "no" };
+    let trust = match settings.trust {
+        true => "what it says about its tools is believed",
+        false => "each call asks, unless a rule allows it",
+    };
+    facts.push(("enabled", enabled.to_owned()));
+    facts.push(("trust", trust.to_owned()));
+    facts
+}
+
 /// Tests the connection to a database.
 async fn test_database(settings: &ConnectionSettings, folder: &Path, offline: bool) -> TestResult {
     let connection = settings.connection.as_ref();
@@ -186,6 +238,7 @@ struct CheckReport {
     used: Vec<String>,
     results: BTreeMap<String, TestResult>,
     connections: Vec<(ConnectionSettings, TestResult)>,
+    services: ServiceList,
     agents: Agents,
     notes: Vec<String>,
     rules: Vec<ApprovalRule>,
@@ -264,6 +317,7 @@ impl CheckReport {
             let _ = writeln!(text, "  {role:<11} {model}");
         }
         self.write_tools(&mut text);
+        self.write_services(&mut text);
         if !self.rules.is_empty() {
             let _ = writeln!(text, "\n{}", style("Calls that you always allow").bold());
         }
@@ -316,6 +370,29 @@ impl CheckReport {
                 Ok(success) => writeln!(text, "    {:<11} {}", "connection", style(success).green()),
                 Err(problem) => writeln!(text, "    {:<11} {}", "connection", style(problem).red()),
             };
+        }
+    }
+
+    /// Appends the MCP services, without values of variables.
+    fn write_services(&self, text: &mut String) {
+        let listed = &self.services;
+        if listed.services.is_empty() && listed.untrusted.is_none() && listed.skipped.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "\n{}", style("MCP services").bold());
+        for service in &listed.services {
+            let _ = writeln!(text, "  {}", style(&service.name).bold());
+            for (name, value) in service_facts(service) {
+                let _ = writeln!(text, "    {name:<11} {}", sanitize(&value));
+            }
+        }
+        if let Some(file) = &listed.untrusted {
+            let (path, names) = (file.path.display().to_string(), file.services.join(", "));
+            let _ = writeln!(text, "  {}", sanitize(&format!("not trusted: {path}: {names}")));
+        }
+        for skipped in &listed.skipped {
+            let line = format!("cannot be used: {}", skipped_line(skipped));
+            let _ = writeln!(text, "  {}", style(line).red());
         }
     }
 
@@ -390,6 +467,7 @@ impl CheckReport {
             "problems": self.problems,
             "approval_rules": self.rules.iter().map(approvals::as_json).collect::<Vec<_>>(),
             "connections": self.connections.iter().map(connection_json).collect::<Vec<_>>(),
+            "services": list_json(&self.services),
             "limits": config.limits(),
             "agent_limits": self.agent_limits().collect::<BTreeMap<_, _>>(),
             "notes": self.notes,

@@ -106,6 +106,7 @@ impl LiveTree {
             | EventKind::QuestionExpired { .. }
             | EventKind::ModelFailed { .. }
             | EventKind::CallsAllowed { .. }
+            | EventKind::ToolsChanged { .. }
             | EventKind::WorkspaceShared { .. }
             | EventKind::Resumed => self.print_event(event),
             EventKind::ToolFinished { success: false, .. }

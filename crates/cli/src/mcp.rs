@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use dirigent::approval_rules::ApprovalRule;
 use dirigent::services::{RegisteredService, ServiceError, ServiceOrigin, ServiceSettings};
 use dirigent::{Dirigent, DirigentError, OfflineModel};
 
@@ -13,9 +14,12 @@ use crate::args::{
 };
 use crate::config;
 use crate::exit::Exit;
-use crate::mcp_text::{as_json, line, list_json, list_text, show_text, skipped_line, tools_text};
+use crate::mcp_text::{
+    as_json, line, list_json, list_text, show_text, skipped_line, tools_text, untrusted_text,
+};
 use crate::open::build;
 use crate::output::{Output, sanitize};
+use crate::request_text::one_line;
 use crate::time::local;
 
 /// Maximum size of a file to import, in bytes.
@@ -84,11 +88,47 @@ async fn update(dirigent: &Dirigent, command: UpdateServiceCommand, output: &Out
         enabled: command.enabled.unwrap_or(service.settings.enabled),
         ..changed(service.settings.clone(), command.options)?
     };
+    let before = service.settings.clone();
     let updated = dirigent.update_service(&command.name, settings).await?;
+    let endpoint = |settings: &ServiceSettings| {
+        let program = (
+            settings.command.clone(),
+            settings.args.clone(),
+            settings.cwd.clone(),
+        );
+        (program, settings.url.clone())
+    };
+    if endpoint(&before) != endpoint(&updated.settings) {
+        note_outdated_rules(dirigent, &updated, output).await?;
+    }
     Ok(report_start("Updated", &updated, output))
 }
 
-/// Returns the settings, changed by the options that are set.
+/// Says that rules about the tools of a service do not count for its new program or address.
+async fn note_outdated_rules(
+    dirigent: &Dirigent,
+    service: &RegisteredService,
+    output: &Output,
+) -> Result<(), DirigentError> {
+    let prefix = format!("mcp__{}__", service.name);
+    let rules = dirigent.approval_rules().list().await?;
+    let is_outdated = |rule: &&ApprovalRule| rule.calls.tool.starts_with(&prefix);
+    let outdated: Vec<String> = rules
+        .iter()
+        .filter(is_outdated)
+        .map(|rule| one_line(&rule.calls.to_string()))
+        .collect();
+    if !outdated.is_empty() {
+        output.note(&format!(
+            "the service {} is another one now, so what you always allowed of it asks again: {}",
+            service.name,
+            outdated.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the settings with those that the options give.
 fn changed(settings: ServiceSettings, options: ServiceOptions) -> anyhow::Result<ServiceSettings> {
     let mut settings = settings;
     if let Some((command, args)) = options.command.split_first() {
@@ -285,6 +325,18 @@ async fn trust(dirigent: &Dirigent, command: &TrustServicesCommand, output: &Out
         }
         return Ok(Exit::Failed);
     };
+    output.print(&untrusted_text(&file));
+    if !command.yes {
+        if !output.is_interactive() {
+            output.error("nothing was trusted: read what it starts, then add --yes");
+            return Ok(Exit::Usage);
+        }
+        let answer = output.ask("Trust this file, and start these services once? [y/N] ");
+        if !answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes")) {
+            output.note("nothing was trusted");
+            return Ok(Exit::Success);
+        }
+    }
     let trusted = dirigent.trust_services(&file).await?;
     output.print(&sanitize(&format!("{} is trusted", file.path.display())));
     let mut exit = Exit::Success;

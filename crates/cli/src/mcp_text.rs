@@ -1,10 +1,11 @@
 //! Services as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use console::style;
 use dirigent::mcp::{ServiceState, SkippedService, WhyStopped};
-use dirigent::services::{RegisteredService, ServiceList, ServiceOrigin};
+use dirigent::services::{RegisteredService, ServiceList, ServiceOrigin, ServiceSettings, UntrustedServices};
 use serde_json::{Value, json};
 
 use crate::request_text::one_line;
@@ -73,7 +74,7 @@ fn state(service: &RegisteredService) -> &'static str {
         .is_some_and(|start| start.error.is_some());
     match &service.state {
         _ if !service.settings.enabled => "disabled",
-        ServiceState::Stopped(WhyStopped::ByUser) => "stopped",
+        ServiceState::Stopped(WhyStopped::ByUser | WhyStopped::Removed) => "stopped",
         ServiceState::Starting => "starting",
         ServiceState::Running => "running",
         ServiceState::Error { .. } => "error",
@@ -91,7 +92,11 @@ fn origin(origin: &ServiceOrigin) -> String {
 }
 
 fn endpoint(service: &RegisteredService) -> String {
-    let settings = &service.settings;
+    endpoint_of(&service.settings)
+}
+
+/// The command line or the address.
+pub(crate) fn endpoint_of(settings: &ServiceSettings) -> String {
     match (&settings.command, &settings.url) {
         (Some(command), _) => [command]
             .into_iter()
@@ -104,7 +109,43 @@ fn endpoint(service: &RegisteredService) -> String {
     }
 }
 
-/// Formats a service that cannot be used, with the reason, on one line.
+/// The services of a project's file that is not trusted, as what they start: without values of variables.
+pub(crate) fn untrusted_text(file: &UntrustedServices) -> String {
+    let mut text = format!("{}\n", one_line(&file.path.display().to_string()));
+    for (name, settings) in &file.settings {
+        let _ = writeln!(
+            text,
+            "  {}  {}",
+            style(name).bold(),
+            one_line(&endpoint_of(settings))
+        );
+        let names = |values: &BTreeMap<String, String>| {
+            let names: Vec<&str> = values.keys().map(String::as_str).collect();
+            one_line(&names.join(", "))
+        };
+        for (title, values) in [("variables", &settings.env), ("headers", &settings.headers)] {
+            if !values.is_empty() {
+                let _ = writeln!(text, "    {title}: {}", names(values));
+            }
+        }
+        if let Some(variable) = &settings.bearer_token_env {
+            let _ = writeln!(text, "    bearer token from: {}", one_line(variable));
+        }
+        if let Some(folder) = &settings.cwd {
+            let _ = writeln!(text, "    folder: {}", one_line(&folder.display().to_string()));
+        }
+    }
+    let unusable = file.services.iter().filter(|name| {
+        let mut usable = file.settings.keys();
+        usable.all(|usable| usable.as_str() != **name)
+    });
+    for name in unusable {
+        let _ = writeln!(text, "  {}  {}", one_line(name), style("cannot be used").red());
+    }
+    text
+}
+
+/// A service that cannot be used, and why, on one line.
 pub(crate) fn skipped_line(skipped: &SkippedService) -> String {
     format!("{}: {}", one_line(&skipped.name), one_line(&skipped.reason))
 }

@@ -76,6 +76,9 @@ fn summary(message: &Steering) -> String {
         }
         Steering::Answer { answer, .. } => format!("answer {}", quoted(answer)),
         Steering::AllowCalls { calls } => format!("always allow {}", one_line(&calls.to_string())),
+        Steering::ChangeTools { change } => {
+            format!("the tools of {} have changed", one_line(&change.service))
+        }
         Steering::ShareWorkspace { runs } => sharing_text(runs),
         Steering::Cancel => "cancel".to_owned(),
     }

@@ -5,7 +5,7 @@ use dirigent::events::{Observation, Plan, RunId, SUBMIT_PLAN, Scope, SubTaskResu
 use dirigent::{Event, EventKind};
 
 use crate::output::sanitize;
-use crate::request_text::{allowed_text, decision_text, question_lines};
+use crate::request_text::{allowed_text, decision_text, one_line, question_lines};
 
 /// An event as one or more lines; `None` for events that are not shown.
 pub(crate) fn lines(event: &Event) -> Option<String> {
@@ -36,6 +36,15 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             text
         }
         EventKind::CallsAllowed { calls } => format!("  {}", allowed_text(calls)),
+        EventKind::ToolsChanged {
+            service,
+            added,
+            removed,
+            changed,
+        } => {
+            let text = tools_changed_text(service, added, removed, changed);
+            format!("  {} {text}", style("!").yellow().bold())
+        }
         EventKind::WorkspaceShared { runs } => {
             format!("  {} {}", style("!").yellow().bold(), sharing_text(runs))
         }
@@ -172,6 +181,34 @@ pub(crate) fn sharing_text(runs: &[RunId]) -> String {
         1 => format!("run {} works in this folder, too", ids[0]),
         _ => format!("runs {} work in this folder, too", ids.join(", ")),
     }
+}
+
+/// How the tools of a service have changed, on one line.
+pub(crate) fn tools_changed_text(
+    service: &str,
+    added: &[String],
+    removed: &[String],
+    changed: &[String],
+) -> String {
+    let names = |names: &[String]| one_line(&names.join(", "));
+    let mut parts = Vec::new();
+    if !added.is_empty() {
+        parts.push(format!("new: {}", names(added)));
+    }
+    if !removed.is_empty() {
+        parts.push(format!("gone: {}", names(removed)));
+    }
+    if !changed.is_empty() {
+        let changed = names(changed);
+        parts.push(format!(
+            "other descriptions or parameters than before, so check what they do now: {changed}"
+        ));
+    }
+    format!(
+        "the tools of the service {} changed; {}",
+        one_line(service),
+        parts.join("; ")
+    )
 }
 
 /// Returns true if the event confirms an input of the user. Such an event is shown at once, even while a dialog is open.

@@ -11,7 +11,7 @@ use dirigent::{Event, EventKind};
 use serde_json::{Map, Value, json};
 
 use crate::output::sanitize;
-use crate::plain::sharing_text;
+use crate::plain::{sharing_text, tools_changed_text};
 use crate::request_text::{allowed_text, decision_text};
 use crate::time::clock;
 
@@ -130,6 +130,12 @@ fn describe(kind: &EventKind) -> String {
         EventKind::QuestionAnswered { answer, .. } => format!("answer: {answer}"),
         EventKind::QuestionExpired { effect } => format!("{effect} expired"),
         EventKind::CallsAllowed { calls } => allowed_text(calls),
+        EventKind::ToolsChanged {
+            service,
+            added,
+            removed,
+            changed,
+        } => tools_changed_text(service, added, removed, changed),
         EventKind::WorkspaceShared { runs } => sharing_text(runs),
         EventKind::Resumed => "resumed".to_owned(),
         EventKind::RunFinished { reason, .. } => format!("end: {reason}"),

@@ -35,6 +35,7 @@ impl RunInput {
             RunInput::TimerFired { .. } => "the expiry of a timer",
             RunInput::Resumed { .. } => "resuming the run",
             RunInput::CallsAllowed { .. } => "a rule that allows calls",
+            RunInput::ToolsChanged { .. } => "a change of a service's tools",
             RunInput::WorkspaceShared { .. } => "the notice of runs in the same folder",
             RunInput::Cancelled => "the cancellation of the run",
         }
@@ -51,6 +52,7 @@ impl AgentInput {
             AgentInput::OverBudget { .. } => "the refusal of a model request by the budget",
             AgentInput::ToolStarted { .. } => "the start of a call",
             AgentInput::ToolAsked { .. } => "the question of a tool",
+            AgentInput::QuestionWithdrawn { .. } => "the withdrawal of a tool's question",
             AgentInput::ToolFinished { .. } => "the result of a call",
             AgentInput::Decided { .. } => "the decision about a call",
             AgentInput::UserAnswered { .. } => "the answer",
@@ -58,6 +60,7 @@ impl AgentInput {
             AgentInput::RunGuided { .. } => "guidance",
             AgentInput::Redirected { .. } => "immediate guidance",
             AgentInput::CallsAllowed { .. } => "a rule that allows calls",
+            AgentInput::ToolsChanged { .. } => "a change of a service's tools",
             AgentInput::Continued { .. } => "continuing the lead's conversation",
             AgentInput::TimerFired { .. } => "the expiry of a timer",
             AgentInput::Resumed { .. } => "resuming the agent",

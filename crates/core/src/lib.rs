@@ -57,6 +57,7 @@ pub mod text;
 pub mod time;
 pub mod token_ratio;
 pub mod tool;
+pub mod tools_change;
 pub mod turn;
 pub mod undo;
 pub mod usage;

@@ -180,6 +180,14 @@ impl RunCommand {
             RunCommand::AllowCalls { agent, number, calls } => {
                 Route::Deliver(Delivery::Agent(agent, AgentInput::CallsAllowed { number, calls }))
             }
+            RunCommand::ChangeTools {
+                agent,
+                number,
+                change,
+            } => Route::Deliver(Delivery::Agent(
+                agent,
+                AgentInput::ToolsChanged { number, change },
+            )),
             RunCommand::RunTool { effect, .. } => Route::Effect(RunEffect::RunTool { effect }),
             RunCommand::StopTool { effect } => Route::Effect(RunEffect::StopTool { effect }),
             RunCommand::ReadDiff { effect } => Route::Effect(RunEffect::ReadDiff { effect }),
@@ -335,6 +343,7 @@ impl Steering {
                 (Scope::Run, Some(_) | None) => return Err(SteeringError::NoQuestion),
             },
             Steering::AllowCalls { calls } => RunInput::CallsAllowed { calls },
+            Steering::ChangeTools { change } => RunInput::ToolsChanged { change },
             Steering::ShareWorkspace { runs } => RunInput::WorkspaceShared { runs },
             Steering::Cancel => RunInput::Cancelled,
         };
@@ -354,11 +363,13 @@ impl AgentInput {
             | AgentInput::OverBudget { .. }
             | AgentInput::ToolStarted { .. }
             | AgentInput::ToolAsked { .. }
+            | AgentInput::QuestionWithdrawn { .. }
             | AgentInput::ToolFinished { .. }
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
             | AgentInput::CallsAllowed { .. }
+            | AgentInput::ToolsChanged { .. }
             | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }

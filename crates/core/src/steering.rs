@@ -1,10 +1,13 @@
 //! Messages from the user to a run. Any process may send one; it stays pending until the process that owns the run handles it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Decision;
 use crate::id::{AgentId, EffectId, RunId};
 use crate::policy::CallPattern;
+use crate::tools_change::ToolsChange;
 
 /// A message from the user to a run. JSON: an object with the field `kind`, such as `{"kind": "guide", "guidance": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +49,11 @@ pub enum Steering {
     AllowCalls {
         /// The calls to allow.
         calls: CallPattern,
+    },
+    /// Tells the run how the tools of a service have changed since it started (MCP-2).
+    ChangeTools {
+        /// The change.
+        change: Arc<ToolsChange>,
     },
     /// Tells the run that other runs work in its workspace. Only watchers of the run see it.
     ShareWorkspace {

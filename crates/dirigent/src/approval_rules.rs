@@ -6,16 +6,21 @@
 //! already waiting. For a run in a git worktree, the workspace is the folder for which the worktree was made.
 //!
 //! A rule never overrides a rule that denies the call, or that asks about it and is at least as specific ([`Policy::allows_with`](dirigent_core::policy::Policy::allows_with)), and
-//! never approves a plan.
+//! never approves a plan. A rule about the tools of an MCP service counts only for the program or the address that the service had when the user
+//! allowed its calls: another service of the same name asks again.
+
+use std::path::{Path, PathBuf};
 
 use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::policy::{Rule, Ruling};
 use dirigent_core::steering::Steering;
+use dirigent_mcp::{ServiceConfig, service_of};
 use dirigent_runtime::{Orchestrator, RunHandle, RuntimeError, SteerOutcome};
 use dirigent_store::{Journal, NewRule, RunFilter, RunState, StoreError};
 use futures::future::join_all;
 
 use crate::blocking::with_journal;
+use crate::services::endpoints;
 use crate::time::now;
 use crate::worktree::users_folder;
 use crate::{Dirigent, DirigentError};
@@ -66,6 +71,8 @@ pub enum ApprovalRuleError {
 pub struct ApprovalRules {
     journal: Journal,
     orchestrator: Orchestrator,
+    /// The MCP services of the configuration.
+    services: Vec<ServiceConfig>,
 }
 
 /// A rule that [`ApprovalRules::allow`] has saved.
@@ -83,6 +90,7 @@ impl Dirigent {
         ApprovalRules {
             journal: self.journal.clone(),
             orchestrator: self.orchestrator.clone(),
+            services: self.services.configured().to_vec(),
         }
     }
 
@@ -95,8 +103,9 @@ impl Dirigent {
         let of_conversation = conversation.map(RuleScope::Conversation);
         let mut scopes = vec![RuleScope::Everywhere, RuleScope::Workspace(workspace.to_owned())];
         scopes.extend(of_conversation);
+        let (services, folder) = (self.services.configured().to_vec(), PathBuf::from(workspace));
         let stored = self
-            .reading(move |journal| journal.approval_rules_in(&scopes))
+            .reading(move |journal| rules_in(journal, &scopes, services, &folder))
             .await?;
         let allow = |rule: ApprovalRule| Rule {
             ruling: Ruling::Allow,
@@ -141,7 +150,8 @@ impl ApprovalRules {
         within: Within,
         calls: CallPattern,
     ) -> Result<SavedRule, DirigentError> {
-        let save = move |journal: &Journal| save(journal, run, within, calls);
+        let services = self.services.clone();
+        let save = move |journal: &Journal| save(journal, run, within, calls, services);
         let rule = with_journal(&self.journal, save).await?;
         let scope = rule.scope.clone();
         let active = with_journal(&self.journal, move |journal| Ok(active_runs(journal, &scope)?)).await?;
@@ -182,15 +192,17 @@ impl ApprovalRules {
     /// # Errors
     /// An unknown run; an error of the journal.
     pub async fn of_run(&self, run: RunId) -> Result<Vec<ApprovalRule>, DirigentError> {
+        let services = self.services.clone();
         with_journal(&self.journal, move |journal| {
             let record = journal.run(run)?;
+            let folder = users_folder(journal, &record)?;
             let mut scopes = vec![
                 RuleScope::Everywhere,
-                RuleScope::Workspace(users_folder(journal, &record)?),
+                RuleScope::Workspace(folder.clone()),
                 RuleScope::Run(run),
             ];
             scopes.extend(record.turn.map(|turn| RuleScope::Conversation(turn.conversation)));
-            Ok(journal.approval_rules_in(&scopes)?)
+            Ok(rules_in(journal, &scopes, services, Path::new(&folder))?)
         })
         .await
     }
@@ -208,12 +220,31 @@ impl ApprovalRules {
     }
 }
 
+/// Reads the rules with one of these scopes for runs in a workspace. Leaves out those about tools of a service that is another one now. Blocks.
+fn rules_in(
+    journal: &Journal,
+    scopes: &[RuleScope],
+    services: Vec<ServiceConfig>,
+    workspace: &Path,
+) -> Result<Vec<ApprovalRule>, StoreError> {
+    let mut rules = journal.approval_rules_in(scopes)?;
+    if rules.iter().any(|rule| service_of(&rule.calls.tool).is_some()) {
+        let present = endpoints(journal, services, workspace)?;
+        rules.retain(|rule| match service_of(&rule.calls.tool) {
+            Some(service) => rule.service.as_ref() == present.get(&service),
+            None => true,
+        });
+    }
+    Ok(rules)
+}
+
 /// Saves a rule, and returns it. Blocks.
 fn save(
     journal: &Journal,
     run: RunId,
     within: Within,
     calls: CallPattern,
+    services: Vec<ServiceConfig>,
 ) -> Result<ApprovalRule, DirigentError> {
     let record = journal.run(run)?;
     let scope = match within {
@@ -228,10 +259,21 @@ fn save(
     if !calls.is_readable() {
         return Err(ApprovalRuleError::Pattern.into());
     }
+    let service = match service_of(&calls.tool) {
+        Some(service) => {
+            let folder = users_folder(journal, &record)?;
+            endpoints(journal, services, Path::new(&folder))?.remove(&service)
+        }
+        None => None,
+    };
     let at = now();
     loop {
-        let (scope, calls) = (scope.clone(), calls.clone());
-        let id = journal.add_approval_rule(NewRule { scope, calls, at })?;
+        let id = journal.add_approval_rule(NewRule {
+            scope: scope.clone(),
+            calls: calls.clone(),
+            at,
+            service: service.clone(),
+        })?;
         // Another process may have deleted the rule since.
         if let Some(rule) = journal.approval_rule(id)? {
             return Ok(rule);

@@ -27,6 +27,7 @@ use crate::service_tools::{recorded_service_tools, recorded_services};
 use crate::services::ServiceRegistry;
 use crate::sharing::{StartPermit, announce};
 use crate::start_queue::StartQueue;
+use crate::tools_watch::KnownTools;
 use crate::undo::{RunDiff, Undo};
 use crate::worktree::users_folder;
 use crate::{DirigentError, Goal};
@@ -127,9 +128,10 @@ impl Dirigent {
         let StartPermit { lock, others } = self.acquire_start_permit(&folder, None, when).await?;
         // Other runs may have changed the folder until now.
         spec.project = Some(self.read_project(instructions, &spec).await?);
-        let told = others.clone();
+        let (told, known_tools) = (others.clone(), KnownTools::new(&spec, &spec.setup.tools));
         let handle = self.orchestrator.start_as(run, spec, user, own, told).await?;
         drop(lock);
+        known_tools.watch(self.mcp.clone(), handle.clone());
         self.send_later_rules(&handle, &rules, &users_folder, conversation)
             .await;
         announce(&self.orchestrator, others, handle.id());
@@ -243,7 +245,9 @@ impl Dirigent {
         let rules = self.approval_rules().of_run(run).await?;
         let allowed = rules.into_iter().map(|rule| rule.calls).collect();
         let resume = resume.shares_with(others.clone()).allow(allowed);
+        let known_tools = self.known_tools_of(run).await?;
         let handle = self.orchestrator.resume_locked(run, resume, lock).await?;
+        known_tools.watch(self.mcp.clone(), handle.clone());
         announce(&self.orchestrator, others, run);
         Ok(handle)
     }
@@ -341,6 +345,13 @@ impl Dirigent {
         let allowed = rules.into_iter().map(|rule| rule.calls).collect();
         let handle = self.orchestrator.fork(run, at, guidance, allowed, user).await?;
         drop(lock);
+        match self.known_tools_of(handle.id()).await {
+            Ok(known_tools) => known_tools.watch(self.mcp.clone(), handle.clone()),
+            // The fork has started.
+            Err(error) => {
+                tracing::warn!(run = %handle.id(), %error, "a fork is not told how the tools of its services change");
+            }
+        }
         if !others.is_empty() {
             let runs = others.clone();
             // Fails only if the fork has ended already.

@@ -54,6 +54,7 @@ mod stored_settings;
 mod suggest;
 pub mod system_prompts;
 mod time;
+mod tools_watch;
 mod undo;
 pub mod workflows;
 mod worktree;

@@ -191,7 +191,7 @@ fn known_service(service: ServiceInfo) -> KnownService {
             ServiceState::Starting | ServiceState::Stopped(WhyStopped::NotNeeded) => {
                 intent::ServiceState::Idle
             }
-            ServiceState::Stopped(WhyStopped::ByUser) => intent::ServiceState::Stopped,
+            ServiceState::Stopped(WhyStopped::ByUser | WhyStopped::Removed) => intent::ServiceState::Stopped,
             ServiceState::Error { .. } => intent::ServiceState::Failed,
         },
     }

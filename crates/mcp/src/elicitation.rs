@@ -25,6 +25,9 @@ const MAX_CHOICES: usize = 50;
 const DECLINE: &str = "decline";
 /// The answer with which the user leaves a field out, or chooses its default.
 const SKIP: &str = "skip";
+/// [`DECLINE`] and [`SKIP`] for a field that has a value of this name.
+const DECLINE_FORM: &str = "decline this form";
+const SKIP_FIELD: &str = "skip this field";
 
 /// A field of a form.
 struct Field {
@@ -146,19 +149,42 @@ impl Field {
         let mut choices = self.choices();
         if choices.is_empty() {
             let skip = if self.can_skip() {
-                ", `skip` to go on without"
+                format!(", `{}` to go on without", self.skip_word())
             } else {
-                ""
+                String::new()
             };
-            question.push_str(&format!(". Answer `{DECLINE}` to decline{skip}."));
+            question.push_str(&format!(". Answer `{}` to decline{skip}.", self.decline_word()));
         } else {
-            choices.extend(self.can_skip().then(|| SKIP.to_owned()));
-            choices.push(DECLINE.to_owned());
+            choices.extend(self.can_skip().then(|| self.skip_word().to_owned()));
+            choices.push(self.decline_word().to_owned());
         }
         Question { question, choices }
     }
 
-    /// Describes the valid values and the default.
+    /// The answer that declines the form: another one if a value has its name.
+    fn decline_word(&self) -> &'static str {
+        if self.offers(DECLINE) {
+            DECLINE_FORM
+        } else {
+            DECLINE
+        }
+    }
+
+    /// The answer that leaves the field out: another one if a value has its name.
+    fn skip_word(&self) -> &'static str {
+        if self.offers(SKIP) { SKIP_FIELD } else { SKIP }
+    }
+
+    /// Returns true if the service offers a value with this name.
+    fn offers(&self, word: &str) -> bool {
+        let mut values = self.values().into_iter();
+        values.any(|(value, name)| {
+            let value = value.as_str().unwrap_or_default();
+            name.trim().eq_ignore_ascii_case(word) || value.eq_ignore_ascii_case(word)
+        })
+    }
+
+    /// Says which values are valid, and the default.
     fn expects(&self) -> String {
         let values = match self.schema["type"].as_str() {
             Some("boolean") => "yes or no".to_owned(),
@@ -228,10 +254,10 @@ impl Field {
 
     fn read(&self, answer: &str) -> FieldAnswer {
         let answer = answer.trim();
-        if answer.eq_ignore_ascii_case(DECLINE) {
+        if answer.eq_ignore_ascii_case(self.decline_word()) {
             return FieldAnswer::Declined;
         }
-        if answer.eq_ignore_ascii_case(SKIP) && self.can_skip() {
+        if answer.eq_ignore_ascii_case(self.skip_word()) && self.can_skip() {
             return match &self.schema["default"] {
                 Value::Null => FieldAnswer::LeftOut,
                 default => FieldAnswer::Value(default.clone()),

@@ -84,6 +84,14 @@ pub enum McpError {
         /// The service.
         name: ServiceName,
     },
+    /// The service was removed, or replaced by one with other settings.
+    #[error(
+        "the service {name} was removed, or its settings have changed: if it still exists, call the tool again"
+    )]
+    Removed {
+        /// The service.
+        name: ServiceName,
+    },
     /// The service failed, and is not restarted automatically.
     #[error("the service {name} has failed: {reason}{}", describe_stderr(stderr))]
     Failed {

@@ -78,7 +78,8 @@ impl Service {
                 ServiceState::Stopped(WhyStopped::NotNeeded)
                 | ServiceState::Starting
                 | ServiceState::Running => true,
-                ServiceState::Stopped(WhyStopped::ByUser) | ServiceState::Error { .. } => false,
+                ServiceState::Stopped(WhyStopped::ByUser | WhyStopped::Removed)
+                | ServiceState::Error { .. } => false,
             }
     }
 
@@ -143,7 +144,9 @@ impl Service {
 
     /// Sets the tools, and sends events about the differences.
     pub(crate) fn set_tools(&self, tools: ToolList) {
-        let before = self.status().tools;
+        let (before, tools) = (self.status().tools, Arc::new(tools));
+        // Before the events, so that who sees an event also sees the tools.
+        self.status.send_modify(|status| status.tools = tools.clone());
         let service = &self.config.name;
         for tool in tools
             .unavailable
@@ -170,7 +173,6 @@ impl Service {
                 changed: changes.changed,
             });
         }
-        self.status.send_modify(|status| status.tools = Arc::new(tools));
     }
 
     /// Starts the service unless it is already running, and waits until it is running or has failed.
@@ -187,6 +189,10 @@ impl Service {
             self.add_root(workspace).await;
         }
         let mut status = self.status.subscribe();
+        // Its actor has ended.
+        if status.borrow().state == ServiceState::Stopped(WhyStopped::Removed) {
+            return Err(McpError::Removed { name: name() });
+        }
         if let Some(connection) = status.borrow_and_update().connection.clone() {
             return Ok(connection);
         }
@@ -206,6 +212,9 @@ impl Service {
                         reason,
                         stderr,
                     });
+                }
+                (ServiceState::Stopped(WhyStopped::Removed), None) => {
+                    return Err(McpError::Removed { name: name() });
                 }
                 (ServiceState::Stopped(WhyStopped::ByUser | WhyStopped::NotNeeded), None) => {
                     return Err(McpError::Stopped { name: name() });
@@ -245,12 +254,15 @@ impl Service {
         }
     }
 
-    /// Stops the service, and waits until its processes have ended.
-    pub(crate) async fn stop(&self) {
+    /// Stops the service. The returned future waits until its processes have ended.
+    pub(crate) fn stop(&self, why: WhyStopped) -> impl Future<Output = ()> + Send + use<> {
         let (done, wait) = oneshot::channel();
-        if self.send(ServiceMessage::Stop { done }) {
-            // Fails only if the actor, and so the connection, has ended.
-            let _ = wait.await;
+        let is_sent = self.send(ServiceMessage::Stop { why, done });
+        async move {
+            if is_sent {
+                // Fails only if the actor, and so the connection, has ended.
+                let _ = wait.await;
+            }
         }
     }
 }

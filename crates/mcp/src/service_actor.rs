@@ -27,7 +27,10 @@ pub(crate) enum ServiceMessage {
         accepted: oneshot::Sender<()>,
     },
     /// Stops the service. `done` is sent once the service's processes have ended.
-    Stop { done: oneshot::Sender<()> },
+    Stop {
+        why: WhyStopped,
+        done: oneshot::Sender<()>,
+    },
     /// A report of a connection.
     Reported { number: u64, report: Report },
     /// A connection and all processes of the service have ended.
@@ -87,7 +90,7 @@ impl Actor for ServiceActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ServiceMessage::Start { by, accepted } => state.start(&myself, by, accepted),
-            ServiceMessage::Stop { done } => state.stop(done),
+            ServiceMessage::Stop { why, done } => state.stop(why, done),
             ServiceMessage::Reported { number, report } if number == state.number => state.take(report),
             ServiceMessage::Ended { number, end } if number == state.number => state.ended(&myself, end),
             ServiceMessage::Retry { number } if number == state.number => state.connect(&myself),
@@ -101,6 +104,7 @@ impl Actor for ServiceActor {
 impl ActorState {
     fn start(&mut self, myself: &ActorRef<ServiceMessage>, by: StartedBy, accepted: oneshot::Sender<()>) {
         let may_start = match (by, self.service.status().state) {
+            (_, ServiceState::Stopped(WhyStopped::Removed)) => false,
             (StartedBy::User, _) => true,
             (StartedBy::Need, ServiceState::Stopped(WhyStopped::NotNeeded)) => true,
             (StartedBy::Need, ServiceState::Stopped(WhyStopped::ByUser) | ServiceState::Error { .. }) => {
@@ -123,26 +127,25 @@ impl ActorState {
         let _ = accepted.send(());
     }
 
-    fn stop(&mut self, done: oneshot::Sender<()>) {
+    fn stop(&mut self, why: WhyStopped, done: oneshot::Sender<()>) {
         match &mut self.phase {
             Phase::Down | Phase::Delayed { .. } => {
                 self.number += 1;
                 self.phase = Phase::Down;
-                self.service
-                    .set_state(ServiceState::Stopped(WhyStopped::ByUser), None);
+                self.service.set_state(ServiceState::Stopped(why), None);
                 let _ = done.send(());
             }
             Phase::Connected { .. } => {
                 // New calls are refused from now on.
-                self.service
-                    .set_state(ServiceState::Stopped(WhyStopped::ByUser), None);
+                self.service.set_state(ServiceState::Stopped(why), None);
                 self.phase = Phase::Stopping {
                     done: vec![done],
                     next: Vec::new(),
                 };
             }
             Phase::Stopping { done: waiting, next } => {
-                // Cancels the starts that are waiting for the end of the connection, because the latest request takes precedence.
+                self.service.set_state(ServiceState::Stopped(why), None);
+                // Cancels the starts that wait for the end: the last request counts.
                 send_all(std::mem::take(next));
                 waiting.push(done);
             }

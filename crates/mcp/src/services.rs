@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use dirigent_core::tool::ToolSpec;
 use dirigent_tools::{ToolEntry, ToolSource};
-use futures::future::join_all;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{broadcast, oneshot};
 
@@ -16,7 +17,7 @@ use crate::names::service_of;
 use crate::restart::Supervision;
 use crate::service::{Service, StartedBy};
 use crate::service_actor::ServiceActor;
-use crate::status::{ServiceEvent, ServiceInfo, ServiceState};
+use crate::status::{ServiceEvent, ServiceInfo, ServiceState, WhyStopped};
 use crate::tool::McpTool;
 use crate::tool_list::ToolList;
 
@@ -117,11 +118,23 @@ impl McpServices {
     /// # Errors
     /// [`McpError::UnknownService`].
     pub async fn remove(&self, name: &str) -> Result<(), McpError> {
+        self.begin_remove(name)?.await;
+        Ok(())
+    }
+
+    /// Forgets a service at once, and stops it. The returned future waits until its processes have ended.
+    ///
+    /// # Errors
+    /// [`McpError::UnknownService`].
+    pub fn begin_remove(&self, name: &str) -> Result<BoxFuture<'static, ()>, McpError> {
         let service = self.find(name)?;
         self.inner.write().remove(&service.config.name);
-        service.stop().await;
-        service.end_actor();
-        Ok(())
+        let ended = service.stop(WhyStopped::Removed);
+        Ok(async move {
+            ended.await;
+            service.end_actor();
+        }
+        .boxed())
     }
 
     /// Returns information about each service, ordered by name.
@@ -199,14 +212,22 @@ impl McpServices {
     /// # Errors
     /// [`McpError::UnknownService`].
     pub async fn stop(&self, name: &str) -> Result<(), McpError> {
-        self.find(name)?.stop().await;
+        self.begin_stop(name)?.await;
         Ok(())
+    }
+
+    /// Stops a service like [`McpServices::stop`]. Its state changes soon; the returned future waits until its processes have ended.
+    ///
+    /// # Errors
+    /// [`McpError::UnknownService`].
+    pub fn begin_stop(&self, name: &str) -> Result<BoxFuture<'static, ()>, McpError> {
+        Ok(self.find(name)?.stop(WhyStopped::ByUser).boxed())
     }
 
     /// Stops all services, and waits until their processes have ended.
     pub async fn shutdown(&self) {
         let services: Vec<Arc<Service>> = self.inner.read().values().cloned().collect();
-        join_all(services.iter().map(|service| service.stop())).await;
+        join_all(services.iter().map(|service| service.stop(WhyStopped::ByUser))).await;
     }
 
     /// Returns a receiver of all events from now on. A receiver that is too slow misses the oldest events.

@@ -34,6 +34,8 @@ pub enum WhyStopped {
     NotNeeded,
     /// The user stopped the service. Only the user can start it again.
     ByUser,
+    /// The service was removed, or replaced by one with other settings. It is never started again.
+    Removed,
 }
 
 /// Information about a service.

@@ -18,6 +18,7 @@ use crate::connection::Connection;
 use crate::error::McpError;
 use crate::result::{protocol_error, tool_result, unknown_result};
 use crate::service::{Service, StartedBy};
+use crate::status::{ServiceState, WhyStopped};
 use crate::tool_list::ServiceTool;
 use crate::user_waits::UserWaits;
 
@@ -227,9 +228,25 @@ fn timed_out(service: &Service, reason: &str) -> ToolResult {
 
 fn interrupted(service: &Service, reason: &str) -> ToolResult {
     let name = &service.config.name;
-    let error = format!(
-        "service {name} ended during the call ({reason}), which may or may not have taken effect. It is being restarted: check what was done \
-         before you call it again"
-    );
+    let error = match service.status().state {
+        ServiceState::Stopped(WhyStopped::Removed) => format!(
+            "service {name} was removed or got other settings during the call, which may or may not have taken effect: check what was done \
+             before you call a tool of that name again"
+        ),
+        ServiceState::Stopped(WhyStopped::ByUser) => format!(
+            "service {name} was stopped during the call, which may or may not have taken effect: check what was done, and continue without \
+             the service"
+        ),
+        ServiceState::Error { .. } => format!(
+            "service {name} ended during the call ({reason}), which may or may not have taken effect. It has failed too often to be restarted: \
+             check what was done, and continue without the service"
+        ),
+        ServiceState::Stopped(WhyStopped::NotNeeded) | ServiceState::Starting | ServiceState::Running => {
+            format!(
+                "service {name} ended during the call ({reason}), which may or may not have taken effect. It is being restarted: check what was done \
+             before you call it again"
+            )
+        }
+    };
     ToolResult::failure(error).with_code(code::INTERRUPTED)
 }

@@ -154,3 +154,28 @@ async fn mcp_6_a_form_with_an_invalid_schema_is_declined_unasked() {
     assert_eq!(answer, json!({"action": "decline"}));
     assert!(user.asked.lock().unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn mcp_6_values_named_skip_and_decline_can_be_chosen() {
+    let services = running(&[]).await;
+    let fields = json!({"action": {"type": "string", "enum": ["skip", "Decline"], "default": "skip"}});
+    for (answer, expected) in [
+        ("skip", json!({"action": "accept", "content": {"action": "skip"}})),
+        (
+            "Decline",
+            json!({"action": "accept", "content": {"action": "Decline"}}),
+        ),
+        ("decline this form", json!({"action": "decline"})),
+    ] {
+        let user = user(&[answer]);
+        assert_eq!(
+            elicit(&services, Some(user.clone()), fields.clone()).await,
+            expected
+        );
+        let asked = user.asked.lock().unwrap();
+        assert_eq!(
+            asked[0].choices,
+            ["skip", "Decline", "skip this field", "decline this form"]
+        );
+    }
+}

@@ -1,5 +1,6 @@
 //! States, starts and ends of services (MCP-1, MCP-6).
 
+use std::path::Path;
 use std::time::Duration;
 
 use dirigent_mcp::{Endpoint, ServiceConfig, ServiceEvent, ServiceState, WhyStopped};
@@ -8,8 +9,8 @@ use futures::future::join_all;
 use serde_json::json;
 
 use crate::support::{
-    call, call_json, is_alive, pids, quick, running, service, services, shown, until, until_state,
-    until_waiting,
+    call, call_in, call_json, context, is_alive, pids, quick, running, service, services, shown, until,
+    until_state, until_waiting,
 };
 
 #[tokio::test]
@@ -303,4 +304,37 @@ async fn mcp_6_fifty_services_start_and_stop_at_once() {
             .into_iter()
             .all(|state| state == ServiceState::Stopped(WhyStopped::ByUser))
     );
+}
+
+#[tokio::test]
+async fn mcp_5_a_call_of_a_service_that_is_removed_says_so_and_does_not_promise_a_restart() {
+    let services = running(&[]).await;
+    let entry = services.get("mcp__test__wait").unwrap();
+    let call = |seconds: u32| {
+        let parameters = json!({"seconds": seconds});
+        entry.tool.call(context(Path::new("/tmp")), parameters)
+    };
+    let mut active = call(600);
+    // The call is under way once the service has counted it.
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut active => panic!("{result:?}"),
+            received = call_in(&services, context(Path::new("/tmp")), "received", json!({})) => {
+                if shown(&received).contains("\"wait\"") {
+                    break;
+                }
+            }
+        }
+    }
+    let end = services.begin_remove("test").unwrap();
+    assert!(services.is_empty(), "it is forgotten at once");
+    let error = shown(&active.await);
+    assert!(
+        error.contains("was removed or got other settings during the call") && !error.contains("restarted"),
+        "{error}"
+    );
+    end.await;
+    let later = shown(&call(0).await);
+    assert!(later.contains("its settings have changed"), "{later}");
 }

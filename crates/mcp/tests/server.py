@@ -40,6 +40,9 @@ def tools():
     names = ["echo", "wait", "env", "pid", "received", "ask", "progress", "fail", "die", "hang"]
     listed = [{"name": name, "description": f"Does {name}.", "inputSchema": schema} for name in names]
     for option in options:
+        if option.startswith("lists="):
+            with open(option.removeprefix("lists=")) as file:
+                return json.load(file)
         if option.startswith("describes="):
             with open(option.removeprefix("describes=")) as file:
                 listed[0]["description"] = file.read()
@@ -60,6 +63,14 @@ def ask(method, params):
     answered = threading.Event()
     replies[name] = (answered, [])
     send({"id": name, "method": method, "params": params})
+    for option in options:
+        if option.startswith("withdraws="):
+            # Withdraws the question as soon as there is a file of this name.
+            while not os.path.exists(option.removeprefix("withdraws=")):
+                time.sleep(0.01)
+            send({"method": "notifications/cancelled", "params": {"requestId": name}})
+            replies.pop(name)
+            return {"result": "withdrawn"}
     answered.wait(10)
     return (replies.pop(name)[1] or [{"error": "no answer"}])[0]
 

@@ -95,7 +95,39 @@ impl AskUser for UserOfCall {
         };
         // If the actor has ended, the channel is closed.
         let _ = self.actor.send_message(asked);
-        async move { wait.await.ok().flatten() }.boxed()
+        let waiting = WaitingTool {
+            actor: Some(self.actor.clone()),
+            effect: self.effect,
+        };
+        async move {
+            let answer = wait.await.ok().flatten();
+            waiting.end();
+            answer
+        }
+        .boxed()
+    }
+}
+
+/// A tool that waits for the answer to its question. If it is dropped before, the question is withdrawn.
+struct WaitingTool {
+    /// The agent's actor; `None` once the wait has ended.
+    actor: Option<ActorRef<AgentMsg>>,
+    effect: EffectId,
+}
+
+impl WaitingTool {
+    fn end(mut self) {
+        self.actor = None;
+    }
+}
+
+impl Drop for WaitingTool {
+    fn drop(&mut self) {
+        if let Some(actor) = self.actor.take() {
+            let effect = self.effect;
+            // If the actor has ended, so has the question.
+            let _ = actor.send_message(AgentMsg::Input(AgentInput::QuestionWithdrawn { effect }));
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::journal::Journal;
 use crate::sql::{conversation_key, integer, parsed, run_key, unsigned};
 
-const RULES: &str = "SELECT id, scope, subject, calls, at FROM approval_rules";
+const RULES: &str = "SELECT id, scope, subject, calls, at, service FROM approval_rules";
 
 /// The scope of a rule: the runs to which it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct NewRule {
     pub calls: CallPattern,
     /// The time at which the rule is added.
     pub at: Timestamp,
+    /// The digest of the MCP service whose tools the calls name; `None` for calls of other tools.
+    pub service: Option<String>,
 }
 
 /// A rule in the store.
@@ -48,6 +50,8 @@ pub struct StoredRule {
     pub calls: CallPattern,
     /// The time at which the rule was added.
     pub at: Timestamp,
+    /// The digest of the MCP service whose tools the calls name, as it was when the rule was last added; `None` for calls of other tools.
+    pub service: Option<String>,
 }
 
 impl RuleScope {
@@ -68,7 +72,8 @@ const WORKSPACE: &str = "workspace";
 const EVERYWHERE: &str = "everywhere";
 
 impl Journal {
-    /// Adds a rule and returns its number. If the same rule exists already, returns the number of the existing rule. Blocks on the writer
+    /// Adds a rule and returns its number. If the same rule exists already, returns the number of the existing rule, which then
+    /// has this service. Blocks on the writer
     /// thread.
     ///
     /// # Errors
@@ -143,9 +148,10 @@ fn add(db: &Connection, rule: &NewRule) -> rusqlite::Result<u64> {
     let (scope, subject) = rule.scope.columns();
     let calls = rule.calls.to_string();
     db.prepare_cached(
-        "INSERT INTO approval_rules (scope, subject, calls, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+        "INSERT INTO approval_rules (scope, subject, calls, at, service) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (scope, subject, calls) DO UPDATE SET service = excluded.service",
     )?
-    .execute(params![scope, subject, calls, integer(rule.at.0)])?;
+    .execute(params![scope, subject, calls, integer(rule.at.0), rule.service])?;
     db.prepare_cached("SELECT id FROM approval_rules WHERE scope = ?1 AND subject = ?2 AND calls = ?3")?
         .query_row([scope, &subject, &calls], |row| unsigned(row, 0))
 }
@@ -170,5 +176,6 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredRule> {
         },
         calls: parsed(row, 3)?,
         at: Timestamp(unsigned(row, 4)?),
+        service: row.get(5)?,
     })
 }

@@ -116,7 +116,7 @@ pub use journal::{Journal, RunClaim};
 pub use maintenance::{
     JournalCheck, JournalProblem, JournalSpace, PausedRuns, PruneFilter, Pruned, PrunedRun,
 };
-pub use mcp_services::{StoredService, StoredServiceStart};
+pub use mcp_services::{StopMark, StoredService, StoredServiceStart};
 pub use options::JournalOptions;
 pub use run_filter::{RunFilter, RunPage, RunState, UnknownRunState};
 pub use start_lock::StartLock;

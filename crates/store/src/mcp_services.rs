@@ -24,6 +24,15 @@ pub struct StoredService {
     pub at: Timestamp,
 }
 
+/// What becomes of the mark that the user has stopped a service when the service is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopMark {
+    /// It is deleted.
+    Delete,
+    /// It stays, for a service of this name that is configured elsewhere.
+    Keep,
+}
+
 /// The result of a service's latest start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredServiceStart {
@@ -80,20 +89,22 @@ impl Journal {
         Ok(u32::try_from(version).ok().filter(|version| *version > 0))
     }
 
-    /// Deletes a service, the record that the user has stopped it, and the results of its starts. Returns
-    /// false if there is no such service. Blocks on the writer thread.
+    /// Deletes a service and the results of its starts, and the mark that the user has stopped it, unless it is kept. Returns false if there is no such
+    /// service. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
-    pub fn delete_mcp_service(&self, name: &str) -> Result<bool, StoreError> {
+    pub fn delete_mcp_service(&self, name: &str, mark: StopMark) -> Result<bool, StoreError> {
         let name = name.to_owned();
         let write = move |db: &Connection| {
             let deleted = db
                 .prepare_cached("DELETE FROM mcp_services WHERE name = ?1")?
                 .execute([&name])?;
-            if deleted > 0 {
+            if deleted > 0 && mark == StopMark::Delete {
                 db.prepare_cached("DELETE FROM mcp_stopped WHERE name = ?1")?
                     .execute([&name])?;
+            }
+            if deleted > 0 {
                 db.prepare_cached("DELETE FROM mcp_starts WHERE name = ?1")?
                     .execute([&name])?;
             }

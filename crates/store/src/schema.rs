@@ -93,6 +93,7 @@ const TABLES: &str = "
         subject TEXT NOT NULL,                   -- the id of the run or conversation, or the folder
         calls   TEXT NOT NULL,                   -- the pattern of the calls, as in the configuration
         at      INTEGER NOT NULL,
+        service TEXT,                            -- the digest of the service whose tools the calls name
         UNIQUE (scope, subject, calls)
     ) STRICT;
     CREATE TABLE system_prompts (

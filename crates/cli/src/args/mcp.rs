@@ -49,7 +49,7 @@ pub(crate) enum McpCommand {
     Logs(ServiceCommand),
     /// Add the services of a JSON file of Claude Desktop, Claude Code, Cursor or VS Code, and start each once
     Import(ImportServicesCommand),
-    /// Trust the project's .mcp.json with its current content, and start each of its services once
+    /// Show the services of the project's .mcp.json and, if you confirm, trust its present content and start each once
     Trust(TrustServicesCommand),
 }
 
@@ -173,4 +173,7 @@ pub(crate) struct TrustServicesCommand {
     /// The project folder
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }

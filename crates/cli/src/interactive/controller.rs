@@ -204,6 +204,7 @@ impl PromptController {
             | Steering::Redirect { .. }
             | Steering::GuideAgent { .. }
             | Steering::AllowCalls { .. }
+            | Steering::ChangeTools { .. }
             | Steering::ShareWorkspace { .. }
             | Steering::Cancel => return actions,
         };

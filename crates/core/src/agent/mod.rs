@@ -30,6 +30,7 @@ use crate::policy::CallPattern;
 use crate::question::{OpenQuestion, Question};
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
+use crate::tools_change::ToolsChange;
 pub use machine::Agent;
 
 /// An input of [`Agent`]. Inputs are journaled, so variants may be added, but existing variants must not change.
@@ -81,6 +82,11 @@ pub enum AgentInput {
         /// The question.
         question: Question,
     },
+    /// A tool no longer needs the answer to the question that it asked during its call. The call continues.
+    QuestionWithdrawn {
+        /// The call's id.
+        effect: EffectId,
+    },
     /// The user decided about the call that waits for approval.
     Decided {
         /// The call's id.
@@ -123,6 +129,13 @@ pub enum AgentInput {
         number: u32,
         /// The calls that need no approval.
         calls: CallPattern,
+    },
+    /// The tools of a service have changed (MCP-2). The next request tells the model, if it knows tools of that service.
+    ToolsChanged {
+        /// The number of the change among those since the run started, counted from 1.
+        number: u32,
+        /// The change.
+        change: Arc<ToolsChange>,
     },
     /// The run needs its lead again (LEAD-1). A call that the end of the run interrupted is reported to the model as interrupted.
     Continued {

@@ -33,9 +33,9 @@ pub use observations::{observation_line, whole_observations, whole_report};
 pub(crate) use project::split_environment;
 pub use project::{SharedProject, project, run_goal};
 pub use requests::{
-    AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
-    TurnContext, closing_message, continue_request, edited_plan, guidance, plan_request, reflect_request,
-    summarise_request, summary, task_request,
+    AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, KnownTools, PastIteration,
+    PastReflection, TurnContext, closing_message, continue_request, edited_plan, guidance, plan_request,
+    reflect_request, summarise_request, summary, task_request, tools_changed,
 };
 pub use sections::{CallLine, ObservationLine};
 pub use shorten::READ_OUTPUT;
@@ -103,6 +103,7 @@ fn templates() -> Environment<'static> {
         template!("summary"),
         template!("system"),
         template!("task_request"),
+        template!("tools_changed"),
         template!("user_notes"),
     ] {
         environment

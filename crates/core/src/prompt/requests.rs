@@ -20,9 +20,12 @@ use crate::run_diff::ReflectorDiff;
 use crate::setup::RunSetup;
 use crate::text::{first_sentence, one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
+use crate::tools_change::ToolsChange;
 
 /// Maximum number of characters of the sentence that describes a service's tool.
 const MAX_SUMMARY: usize = 200;
+/// Maximum number of tools of each kind in a message about changed tools.
+const MAX_CHANGES: usize = 50;
 /// Maximum length of the task in a request for a summary, in characters. The conversation contains the complete task.
 const MAX_TASK: usize = 1_000;
 
@@ -240,18 +243,84 @@ pub fn plan_request(
     )
 }
 
-/// A service and its tools as shown to the lead: a name and one sentence for each tool (MCP-4).
+/// The tools of a service that an agent knows.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownTools<'a> {
+    /// The names of the tools that are declared to the agent.
+    pub declared: &'a [String],
+    /// Whether the agent was told of the service's other tools, which it calls by their names.
+    pub by_name: bool,
+}
+
+/// Renders what has changed in the tools of a service, for an agent that knows some of them. `None` if the change is none of its concern.
+pub fn tools_changed(change: &ToolsChange, known: KnownTools<'_>) -> Option<String> {
+    let is_declared = |name: &String| known.declared.contains(name);
+    let mut omitted = 0;
+    let mut bounded = |mut lines: Vec<Value>| {
+        omitted += lines.len().saturating_sub(MAX_CHANGES);
+        lines.truncate(MAX_CHANGES);
+        lines
+    };
+    let by_name = |tools: &[ToolSpec]| {
+        let told = tools
+            .iter()
+            .filter(|tool| known.by_name && !is_declared(&tool.name));
+        told.map(|tool| tool_line(&change.service, tool)).collect::<Vec<_>>()
+    };
+    let added = bounded(by_name(&change.added));
+    let changed = bounded(by_name(&change.changed));
+    let declared = change
+        .changed
+        .iter()
+        .chain(&change.added)
+        .filter(|tool| is_declared(&tool.name));
+    let declared = declared.map(|tool| {
+        json!({
+            "name": tool.name,
+            "description": one_line(&tool.description),
+            "parameters": parameters::nested(&tool.parameters_for_model()),
+        })
+    });
+    let declared = bounded(declared.collect());
+    let removed = change
+        .removed
+        .iter()
+        .filter(|name| known.by_name || is_declared(name));
+    let removed = bounded(removed.map(|name| json!(name)).collect());
+    if [&added, &changed, &declared, &removed]
+        .iter()
+        .all(|lines| lines.is_empty())
+    {
+        return None;
+    }
+    let values = json!({
+        "service": one_line(&change.service),
+        "added": added,
+        "changed": changed,
+        "declared": declared,
+        "removed": removed,
+        "omitted": omitted,
+    });
+    Some(render("tools_changed", values))
+}
+
+/// A tool of a service as the lead reads it: its name and one sentence (MCP-4).
+fn tool_line(service: &str, tool: &ToolSpec) -> Value {
+    // A service writes what it likes, also texts of many lines.
+    let line = tool.description.split(['\n', '。']).next().unwrap_or_default();
+    // The line stands below the service's name.
+    let line = line
+        .strip_prefix(&format!("[MCP service {service}] "))
+        .unwrap_or(line);
+    let summary = shorten(first_sentence(line), MAX_SUMMARY, None);
+    json!({"name": tool.name, "summary": format!("{}.", one_line(&summary))})
+}
+
+/// A service with its tools as the lead reads them (MCP-4).
 fn asked_service(service: &AskedService, tools: &[ToolSpec]) -> Value {
     let named = |name: &String| {
         let tool = tools.iter().find(|tool| tool.name == *name)?;
-        // The description comes from the service and may have many lines, so use only the first sentence of its first line.
-        let line = tool.description.split(['\n', '。']).next().unwrap_or_default();
-        // The line stands below the service's name.
-        let line = line
-            .strip_prefix(&format!("[MCP service {}] ", service.name))
-            .unwrap_or(line);
-        let summary = shorten(first_sentence(line), MAX_SUMMARY, None);
-        Some(json!({"name": name, "summary": format!("{}.", one_line(&summary))}))
+        Some(tool_line(&service.name, tool))
     };
     let tools: Vec<Value> = service.tools.iter().filter_map(named).collect();
     json!({

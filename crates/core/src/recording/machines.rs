@@ -36,7 +36,9 @@ pub(super) enum DeliveryKey {
     Redirection(AgentId, u32),
     /// Calls that the user allows, passed to an agent, with their number.
     AllowedCalls(AgentId, u32),
-    /// The message that the lead begins to act. Contains the scope and step of the effect that started or continued the lead.
+    /// A change of a service's tools, passed to an agent, with its number.
+    ChangedTools(AgentId, u32),
+    /// The beginning of the lead's acting. Contains the scope and step of the effect that started or continued the lead.
     Acting(Scope, u32),
     /// An agent's report. Contains the scope and step of the effect that started the agent.
     Report(Scope, u32),
@@ -65,12 +67,14 @@ impl DeliveryKey {
             AgentInput::RunGuided { number, .. } => Some(DeliveryKey::Guidance(agent, *number)),
             AgentInput::Redirected { number, .. } => Some(DeliveryKey::Redirection(agent, *number)),
             AgentInput::CallsAllowed { number, .. } => Some(DeliveryKey::AllowedCalls(agent, *number)),
+            AgentInput::ToolsChanged { number, .. } => Some(DeliveryKey::ChangedTools(agent, *number)),
             AgentInput::ToolFinished { effect, .. } => Some(DeliveryKey::Findings(effect.scope, effect.step)),
             AgentInput::ModelReplied { .. }
             | AgentInput::ModelFailed { .. }
             | AgentInput::OverBudget { .. }
             | AgentInput::ToolStarted { .. }
             | AgentInput::ToolAsked { .. }
+            | AgentInput::QuestionWithdrawn { .. }
             | AgentInput::Decided { .. }
             | AgentInput::UserAnswered { .. }
             | AgentInput::Guided { .. }
@@ -103,6 +107,7 @@ impl DeliveryKey {
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
             | RunInput::CallsAllowed { .. }
+            | RunInput::ToolsChanged { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => None,
         }
@@ -220,6 +225,7 @@ impl Machines {
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
             | RunInput::CallsAllowed { .. }
+            | RunInput::ToolsChanged { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => None,
         }
@@ -250,11 +256,13 @@ impl Machines {
             }
             AgentInput::Started { .. }
             | AgentInput::ToolAsked { .. }
+            | AgentInput::QuestionWithdrawn { .. }
             | AgentInput::ToolFinished { .. }
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
             | AgentInput::CallsAllowed { .. }
+            | AgentInput::ToolsChanged { .. }
             | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }
@@ -305,6 +313,7 @@ fn describe_run_command(command: &RunCommand) -> Option<String> {
         | RunCommand::RedirectLead { .. }
         | RunCommand::GuideAgent { .. }
         | RunCommand::AllowCalls { .. }
+        | RunCommand::ChangeTools { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }

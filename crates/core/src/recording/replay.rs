@@ -134,6 +134,7 @@ impl Replay {
             | DeliveryKey::Guidance(..)
             | DeliveryKey::Redirection(..)
             | DeliveryKey::AllowedCalls(..)
+            | DeliveryKey::ChangedTools(..)
             | DeliveryKey::Findings(..) => Scope::Run,
             DeliveryKey::Acting(..) => match &line.input {
                 Input::Run(RunInput::ActingBegan { effect }) => {
@@ -193,7 +194,8 @@ impl DeliveryKey {
             DeliveryKey::Start(_)
             | DeliveryKey::Continuation(_)
             | DeliveryKey::Guidance(..)
-            | DeliveryKey::Redirection(..) => Part::Brief,
+            | DeliveryKey::Redirection(..)
+            | DeliveryKey::ChangedTools(..) => Part::Brief,
             DeliveryKey::Report(..) | DeliveryKey::Findings(..) => Part::Report,
             DeliveryKey::CallAwaitsUser(..)
             | DeliveryKey::CallSettled(..)

@@ -43,6 +43,7 @@ use crate::run_diff::ReflectorDiff;
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
+use crate::tools_change::ToolsChange;
 use crate::user_request::UserRequestKind;
 
 /// An input of [`Run`]. Inputs are journaled, so variants may be added, but existing variants must not change.
@@ -180,6 +181,11 @@ pub enum RunInput {
         /// The calls that need no approval.
         calls: CallPattern,
     },
+    /// The tools of a service have changed since the run started (MCP-2).
+    ToolsChanged {
+        /// The change.
+        change: Arc<ToolsChange>,
+    },
     /// Other runs work in the run's workspace. Only for watchers: the run does not react.
     WorkspaceShared {
         /// The ids of the other runs.
@@ -257,6 +263,15 @@ pub enum RunCommand {
         number: u32,
         /// The calls that need no approval.
         calls: CallPattern,
+    },
+    /// Tell an agent how the tools of a service have changed (MCP-2).
+    ChangeTools {
+        /// The agent's id.
+        agent: AgentId,
+        /// The number of the change among those since the run started, counted from 1.
+        number: u32,
+        /// The change.
+        change: Arc<ToolsChange>,
     },
     /// Journal the start of a call, then run it.
     RunTool {

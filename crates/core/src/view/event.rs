@@ -18,7 +18,8 @@ use crate::question::Question;
 use crate::run::JSON_VERSION;
 use crate::spec::Worktree;
 use crate::time::{Millis, Timestamp};
-use crate::tool::{StateChange, ToolOutcome, ToolResult};
+use crate::tool::{StateChange, ToolOutcome, ToolResult, ToolSpec};
+use crate::tools_change::ToolsChange;
 
 /// An event of a run. JSON: `{"version", "run", "seq", "at", "scope", "event": "…", …}`, where `version` is [`JSON_VERSION`].
 #[derive(Clone, Debug, PartialEq)]
@@ -230,7 +231,7 @@ pub enum EventKind {
         /// The answer text.
         answer: String,
     },
-    /// A question of an agent expired without an answer.
+    /// A question of an agent expired without an answer, or the tool that asked no longer needs the answer.
     QuestionExpired {
         /// The effect id of the question.
         effect: EffectId,
@@ -241,6 +242,17 @@ pub enum EventKind {
     CallsAllowed {
         /// The calls, as a pattern such as `execute_command(command: cargo test*)`.
         calls: String,
+    },
+    /// The tools of a service that the run uses have changed.
+    ToolsChanged {
+        /// The service.
+        service: String,
+        /// The names of the new tools.
+        added: Vec<String>,
+        /// The names of the tools that no longer exist.
+        removed: Vec<String>,
+        /// The names of the tools whose description, parameters or annotations have changed. Such a tool may do something else than before.
+        changed: Vec<String>,
     },
     /// Other runs work in the run's workspace, or in a folder above or below it.
     WorkspaceShared {
@@ -282,8 +294,20 @@ impl EventKind {
             EventKind::QuestionExpired { .. } => "question_expired",
             EventKind::Resumed => "resumed",
             EventKind::CallsAllowed { .. } => "calls_allowed",
+            EventKind::ToolsChanged { .. } => "tools_changed",
             EventKind::WorkspaceShared { .. } => "workspace_shared",
             EventKind::RunFinished { .. } => "run_finished",
+        }
+    }
+
+    /// Creates the event for a change of a service's tools.
+    pub(super) fn tools_changed(change: &ToolsChange) -> Self {
+        let names = |tools: &[ToolSpec]| tools.iter().map(|tool| tool.name.clone()).collect();
+        EventKind::ToolsChanged {
+            service: change.service.clone(),
+            added: names(&change.added),
+            removed: change.removed.clone(),
+            changed: names(&change.changed),
         }
     }
 

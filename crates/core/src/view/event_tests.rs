@@ -148,6 +148,12 @@ fn one_of_each() -> Vec<(Scope, EventKind)> {
         EventKind::CallsAllowed {
             calls: "execute_command(command: cargo test*)".to_owned(),
         },
+        EventKind::ToolsChanged {
+            service: "files".to_owned(),
+            added: vec!["mcp__files__copy".to_owned()],
+            removed: Vec::new(),
+            changed: vec!["mcp__files__move".to_owned()],
+        },
         EventKind::WorkspaceShared {
             runs: vec!["0190a1b2-0000-7e5f-8a6b-ba9876543210".parse().unwrap()],
         },

@@ -265,6 +265,7 @@ impl RunView {
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::CallsAllowed { .. }
+            | RunInput::ToolsChanged { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => Vec::new(),
         };
@@ -366,6 +367,7 @@ impl RunView {
             RunInput::CallsAllowed { calls } => vec![EventKind::CallsAllowed {
                 calls: calls.to_string(),
             }],
+            RunInput::ToolsChanged { change } => vec![EventKind::tools_changed(change)],
             RunInput::WorkspaceShared { runs } => vec![EventKind::WorkspaceShared { runs: runs.clone() }],
             RunInput::Started { .. }
             | RunInput::AgentFinished { .. }
@@ -416,6 +418,7 @@ impl RunView {
             | RunCommand::RedirectLead { .. }
             | RunCommand::GuideAgent { .. }
             | RunCommand::AllowCalls { .. }
+            | RunCommand::ChangeTools { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
@@ -455,6 +458,7 @@ impl RunView {
             | RunCommand::RedirectLead { .. }
             | RunCommand::GuideAgent { .. }
             | RunCommand::AllowCalls { .. }
+            | RunCommand::ChangeTools { .. }
             | RunCommand::RunTool { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
@@ -577,6 +581,10 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
             guidance: guidance.clone(),
             immediate: false,
         }),
+        AgentInput::QuestionWithdrawn { .. } => {
+            let effect = agent?.question()?.effect;
+            Some(EventKind::QuestionExpired { effect })
+        }
         AgentInput::Resumed { .. } => Some(EventKind::Resumed),
         AgentInput::TimerFired {
             timer: AgentTimer::UserRequest,
@@ -594,9 +602,10 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
         }
         // The command that the question causes is the event.
         | AgentInput::ToolAsked { .. }
-        // The run's own event already reports the guidance and the rule.
+        // The run's own event already reports the guidance, the rule and the change.
         | AgentInput::RunGuided { .. }
         | AgentInput::CallsAllowed { .. }
+        | AgentInput::ToolsChanged { .. }
         | AgentInput::Redirected { .. }
         | AgentInput::Cancelled => None,
     }

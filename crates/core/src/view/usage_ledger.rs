@@ -167,6 +167,7 @@ impl UsageLedger {
                 | RunCommand::ReadDiff { .. }
                 | RunCommand::GuideAgent { .. }
                 | RunCommand::AllowCalls { .. }
+                | RunCommand::ChangeTools { .. }
                 | RunCommand::AskApproval { .. }
                 | RunCommand::AwaitUser { .. }
                 | RunCommand::AskUser { .. }
@@ -326,12 +327,14 @@ impl RecordedInput {
             AgentInput::Started { .. }
             | AgentInput::ToolStarted { .. }
             | AgentInput::ToolAsked { .. }
+            | AgentInput::QuestionWithdrawn { .. }
             | AgentInput::Decided { .. }
             | AgentInput::UserAnswered { .. }
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
             | AgentInput::CallsAllowed { .. }
+            | AgentInput::ToolsChanged { .. }
             | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Cancelled => RecordedInput::Nothing,
@@ -360,6 +363,7 @@ impl RecordedInput {
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::CallsAllowed { .. }
+            | RunInput::ToolsChanged { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => RecordedInput::Nothing,
         }

@@ -285,12 +285,14 @@ impl Expected {
             }
             AgentInput::Started { .. }
             | AgentInput::ToolStarted { .. }
+            | AgentInput::QuestionWithdrawn { .. }
             | AgentInput::Decided { .. }
             | AgentInput::UserAnswered { .. }
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
             | AgentInput::CallsAllowed { .. }
+            | AgentInput::ToolsChanged { .. }
             | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Cancelled => None,

@@ -109,6 +109,7 @@ pub fn start_of(run: &Run, of: &str) -> (Arc<AgentBrief>, Option<Arc<Continuatio
             | RunCommand::GuideLead { .. }
             | RunCommand::GuideAgent { .. }
             | RunCommand::AllowCalls { .. }
+            | RunCommand::ChangeTools { .. }
             | RunCommand::RedirectLead { .. }
             | RunCommand::Announce { .. }
             | RunCommand::RunTool { .. }

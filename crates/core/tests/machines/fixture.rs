@@ -310,6 +310,11 @@ pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
                 format!("{start} {effect} {} {role}", brief.agent)
             }
             RunCommand::GuideAgent { agent, guidance } => format!("guide agent {agent}: {guidance}"),
+            RunCommand::ChangeTools {
+                agent,
+                number,
+                change,
+            } => format!("change tools {agent} {number}. {}", change.service),
             RunCommand::AllowCalls { agent, number, calls } => format!("allow {agent} {number}. {calls}"),
             RunCommand::GuideLead {
                 agent,

@@ -169,6 +169,7 @@ pub(crate) fn effect_of(command: &RunCommand) -> Option<EffectId> {
         | RunCommand::GuideLead { .. }
         | RunCommand::GuideAgent { .. }
         | RunCommand::AllowCalls { .. }
+        | RunCommand::ChangeTools { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
@@ -270,6 +271,7 @@ pub(crate) fn completion(command: &RunCommand, now: Timestamp, kind: u8, plan: P
         | RunCommand::GuideLead { .. }
         | RunCommand::GuideAgent { .. }
         | RunCommand::AllowCalls { .. }
+        | RunCommand::ChangeTools { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }

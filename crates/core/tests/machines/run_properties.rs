@@ -53,6 +53,7 @@ impl Expected {
             | RunInput::Resumed { .. }
             | RunInput::PlanGuided { .. }
             | RunInput::CallsAllowed { .. }
+            | RunInput::ToolsChanged { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => Vec::new(),
         };

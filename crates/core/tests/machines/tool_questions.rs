@@ -161,3 +161,24 @@ fn mcp_6_the_end_of_an_agent_withdraws_its_tools_question() {
         ["settled a7.3", "finish, as cancelled"]
     );
 }
+
+#[test]
+fn mcp_6_a_question_that_its_tool_withdraws_is_open_no_longer_and_the_call_continues() {
+    let withdrawn = || AgentInput::QuestionWithdrawn {
+        effect: effect("a7.2"),
+    };
+    let mut agent = calling();
+    not_taken(&mut agent, 5, withdrawn());
+    tell(&mut agent, 10, asks("a7.2"));
+    assert_eq!(
+        tell(&mut agent, 50_010, withdrawn()),
+        ["settled a7.3", "deadline 351000", "no answer for a7.2"]
+    );
+    assert_eq!(agent.question(), None);
+    not_taken(&mut agent, 50_020, withdrawn());
+    not_taken(&mut agent, 50_020, answer("1"));
+    assert_eq!(
+        tell(&mut agent, 50_030, ends()),
+        [r#"run a7.4 q: look {"path":"y"}"#]
+    );
+}

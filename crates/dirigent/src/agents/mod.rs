@@ -19,5 +19,5 @@ pub(crate) use model_resolver::ModelResolver;
 pub(crate) use registry::{AgentRegistry, check_program_agents};
 pub use registry::{AgentSource, Agents, ListedAgent, RefusedAgent};
 pub use run_spec_factory::PromptOptions;
-pub(crate) use run_spec_factory::RunSpecFactory;
+pub(crate) use run_spec_factory::{RunSpecFactory, described};
 pub use shipped::shipped_agents;

@@ -427,16 +427,9 @@ impl RunSpecFactory {
 
     /// Returns the tools with the user's rules in their descriptions.
     fn described_tools(&self) -> Vec<ToolSpec> {
-        let described = |tool: &ToolSpec| match self.policy.restrictions(&tool.name) {
-            None => tool.clone(),
-            Some(restrictions) => ToolSpec {
-                description: format!("{} {restrictions}", tool.description),
-                ..tool.clone()
-            },
-        };
         let tools = self.tools.iter();
         let allowed = tools.filter(|tool| self.is_allowed(&tool.name));
-        allowed.map(described).collect()
+        allowed.map(|tool| described(tool, &self.policy)).collect()
     }
 
     /// Builds the spec for replaying a recorded run. The models, the agents' limits, their call forms and base prompts, and the rules by
@@ -523,6 +516,17 @@ impl RunSpecFactory {
             turn: goal.turn.clone().map(Box::new),
             services: goal.services.clone(),
         })
+    }
+}
+
+/// Returns the tool with a description that mentions the rules about its calls.
+pub(crate) fn described(tool: &ToolSpec, policy: &Policy) -> ToolSpec {
+    match policy.restrictions(&tool.name) {
+        None => tool.clone(),
+        Some(restrictions) => ToolSpec {
+            description: format!("{} {restrictions}", tool.description),
+            ..tool.clone()
+        },
     }
 }
 

@@ -43,16 +43,19 @@ use dirigent_core::time::Timestamp;
 use dirigent_mcp::{
     InvalidService, ServiceConfig, ServiceName, ServiceState, SkippedService, ToolList, WhyStopped,
 };
-use dirigent_store::TrustedFile;
+use dirigent_store::{StopMark, TrustedFile};
 use futures::future::join_all;
 use serde_json::json;
 
+use crate::config::{Config, ConfigError};
 use crate::time::now;
 use crate::{Dirigent, DirigentError};
 
 pub use error::ServiceError;
 pub use project::UntrustedServices;
-pub(crate) use registry::{FoundServices, ServiceAccess, ServiceRegistry, access_of, stored_access};
+pub(crate) use registry::{
+    FoundServices, ServiceAccess, ServiceRegistry, access_of, endpoints, stored_access,
+};
 pub use settings::ServiceSettings;
 
 /// Where a service is configured.
@@ -160,12 +163,32 @@ impl ServiceList {
     }
 }
 
+/// Lists the services of a configuration alone. Starts none, and needs no journal.
+///
+/// # Errors
+/// The first setting that cannot be used.
+pub fn configured_services(config: &Config) -> Result<ServiceList, ConfigError> {
+    let registered = |config: ServiceConfig| RegisteredService {
+        settings: secrets::hide(ServiceSettings::from(&config)),
+        name: config.name,
+        origin: ServiceOrigin::Configuration,
+        hides: Vec::new(),
+        state: ServiceState::Stopped(WhyStopped::NotNeeded),
+        tools: ToolList::default(),
+        last_start: None,
+    };
+    Ok(ServiceList {
+        services: config.services()?.into_iter().map(registered).collect(),
+        ..ServiceList::default()
+    })
+}
+
 /// The services that an import has added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportedServices {
     /// The added services, each started once if it is enabled.
     pub added: Vec<RegisteredService>,
-    /// The services that were not added.
+    /// The services that were not added, or that this process cannot use.
     pub skipped: Vec<SkippedService>,
     /// Notes about entries that were changed or left out, one sentence each.
     pub notes: Vec<String>,
@@ -223,8 +246,13 @@ impl Dirigent {
     /// [`ServiceError::NoSuchService`], [`ServiceError::NotStored`]; an error of the journal.
     pub async fn remove_service(&self, name: &str) -> Result<(), DirigentError> {
         let stored = name.to_owned();
-        let delete = move |journal: &dirigent_store::Journal| journal.delete_mcp_service(&stored);
-        // The service may be hidden by a configured service of the same name, or its settings may be unreadable.
+        let is_configured = |config: &ServiceConfig| config.name.as_str() == name;
+        let mark = match self.services.configured().iter().any(is_configured) {
+            true => StopMark::Keep,
+            false => StopMark::Delete,
+        };
+        let delete = move |journal: &dirigent_store::Journal| journal.delete_mcp_service(&stored, mark);
+        // The service may be hidden by one of the configuration, or have settings that cannot be read.
         if !self.reading(delete).await? {
             self.stored_service(name).await?;
             return Err(self.services(None).await?.no_such_service(name).into());
@@ -265,9 +293,8 @@ impl Dirigent {
         Ok(self.services(workspace).await?.find(name)?.clone())
     }
 
-    /// Adds the services of a JSON text in the formats of other clients: `mcpServers` of Claude Desktop, Claude Code and Cursor, and
-    /// `servers` of VS Code. Each service is added as by [`Dirigent::add_service`]; services that cannot be added are listed in
-    /// [`ImportedServices::skipped`].
+    /// Adds the services of a JSON text in the formats of other clients: `mcpServers` of Claude Desktop, Claude Code and Cursor, and `servers` of VS Code. Each
+    /// is added as by [`Dirigent::add_service`]; one that cannot be added, or not be used by this process, is in [`ImportedServices::skipped`].
     ///
     /// # Errors
     /// [`ServiceError::Import`] if the text as a whole cannot be read; an error of the journal.
@@ -287,16 +314,23 @@ impl Dirigent {
             };
             match saved {
                 Ok(()) => names.push(config.name),
-                Err(DirigentError::Service(error)) => imported.skipped.push(SkippedService {
+                // The others are added nevertheless, also if the journal could not be written.
+                Err(error) => imported.skipped.push(SkippedService {
                     name: config.name.to_string(),
                     reason: error.to_string(),
                 }),
-                Err(error) => return Err(error),
             }
         }
         self.load_services(None).await?;
-        for learned in join_all(names.iter().map(|name| self.learn(name))).await {
-            imported.added.push(learned?);
+        let learning = names.iter().map(|name| self.learn(name));
+        for (name, learned) in names.iter().zip(join_all(learning).await) {
+            match learned {
+                Ok(service) => imported.added.push(service),
+                Err(error) => imported.skipped.push(SkippedService {
+                    name: name.to_string(),
+                    reason: format!("it is saved, but cannot be used here: {error}"),
+                }),
+            }
         }
         Ok(imported)
     }

@@ -1,11 +1,13 @@
 //! The services of a project's `.mcp.json`. None is started before the user has trusted the file's content.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dirigent_core::digest::sha256_hex;
-use dirigent_mcp::{Endpoint, Import, ServiceConfig, SkippedService, import};
+use dirigent_mcp::{Endpoint, Import, ServiceConfig, ServiceName, SkippedService, import};
 use dirigent_store::TrustedFile;
 
+use super::{ServiceSettings, secrets};
 use crate::markdown;
 
 /// The name of the file.
@@ -20,7 +22,9 @@ pub struct UntrustedServices {
     pub text: String,
     /// The names of its services: as Dirigent calls them or, if a name cannot be used, as in the file.
     pub services: Vec<String>,
-    /// True if the user has trusted the file before, with different content.
+    /// The settings of the services that can be used, without values that may be secrets.
+    pub settings: BTreeMap<ServiceName, ServiceSettings>,
+    /// True if the user has trusted the file with other content before.
     pub changed: bool,
     /// The SHA-256 of the content in hexadecimal digits.
     pub(super) digest: String,
@@ -74,11 +78,15 @@ pub(super) fn read(workspace: &Path, trusted: &[TrustedFile]) -> ProjectServices
         project.add(import);
     } else {
         let named = import.services.iter().map(|service| service.name.to_string());
+        let shown =
+            |config: &ServiceConfig| (config.name.clone(), secrets::hide(ServiceSettings::from(config)));
+        let settings = import.services.iter().map(shown).collect();
         project.untrusted = Some(UntrustedServices {
             services: named
                 .chain(import.skipped.into_iter().map(|skipped| skipped.name))
                 .collect(),
             changed: earlier.is_some(),
+            settings,
             path,
             text,
             digest,

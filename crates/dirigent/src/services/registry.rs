@@ -7,12 +7,13 @@ use dirigent_core::time::Timestamp;
 use dirigent_core::tool::Access;
 use dirigent_mcp::{McpError, ServiceConfig, ServiceName, SkippedService};
 use dirigent_store::{Journal, StoreError, StoredService, StoredServiceStart};
+use futures::future::{BoxFuture, join_all};
 use tokio::sync::Mutex;
 
 use super::error::ServiceError;
 use super::kept::KeptStart;
 use super::project::{self, ProjectServices, UntrustedServices};
-use super::settings::{digest, identity};
+use super::settings::{digest, endpoint_digest, identity};
 use super::{LastStart, RegisteredService, ServiceList, ServiceOrigin, ServiceSettings, secrets};
 use crate::time::now;
 use crate::{Dirigent, DirigentError};
@@ -57,6 +58,11 @@ struct LoadedService {
 }
 
 impl ServiceRegistry {
+    /// The services of the configuration.
+    pub(crate) fn configured(&self) -> &[ServiceConfig] {
+        &self.configured
+    }
+
     pub(crate) fn new(configured: Vec<ServiceConfig>) -> Self {
         ServiceRegistry {
             configured,
@@ -175,6 +181,19 @@ fn find(
     Ok(found)
 }
 
+/// Returns the services for runs in a workspace, each with the digest of its program or address. Reads the journal and the disk.
+pub(crate) fn endpoints(
+    journal: &Journal,
+    configured: Vec<ServiceConfig>,
+    workspace: &Path,
+) -> Result<BTreeMap<ServiceName, String>, StoreError> {
+    let found = find(journal, configured, Some(workspace))?;
+    let services = found.services.iter().map(|service| &service.config);
+    Ok(services
+        .map(|config| (config.name.clone(), endpoint_digest(config)))
+        .collect())
+}
+
 fn config_of(stored: &StoredService) -> Result<ServiceConfig, String> {
     let settings: ServiceSettings = serde_json::from_str(&stored.config).map_err(|error| {
         format!("its stored settings cannot be read: {error}; remove it, and add it again")
@@ -206,15 +225,21 @@ impl Dirigent {
         // The lock is taken first, so that no older state replaces a newer one.
         let mut loaded = self.services.loaded.lock().await;
         let mut found = self.reading(find).await?;
-        self.reconcile(&mut loaded, &mut found).await?;
+        let mut ends = Vec::new();
+        let reconciled = self.reconcile(&mut loaded, &mut found, &mut ends).await;
+        // Others need not wait for services that end slowly.
+        drop(loaded);
+        join_all(ends).await;
+        reconciled?;
         Ok(found)
     }
 
-    /// Adds, replaces, stops and removes services of this process so that they match the found services.
+    /// Adds, replaces, stops and removes services of this process, so that they are the found ones. `ends` are the ends of the services that it stops.
     async fn reconcile(
         &self,
         loaded: &mut BTreeMap<ServiceName, LoadedService>,
         found: &mut FoundServices,
+        ends: &mut Vec<BoxFuture<'static, ()>>,
     ) -> Result<(), McpError> {
         let gone = loaded.iter().filter(|(name, service)| match &service.origin {
             ServiceOrigin::Project(path) => found.project_file.as_ref() == Some(path) && !found.has(name),
@@ -223,11 +248,11 @@ impl Dirigent {
         let gone: Vec<ServiceName> = gone.map(|(name, _)| name.clone()).collect();
         for name in gone {
             loaded.remove(&name);
-            self.forget(&name).await?;
+            ends.extend(self.forget(&name)?);
         }
         let (mut usable, mut skipped) = (Vec::new(), Vec::new());
         for service in found.services.drain(..) {
-            match self.reconcile_one(loaded, &service).await {
+            match self.reconcile_one(loaded, &service, ends).await {
                 Ok(()) => usable.push(service),
                 Err(ReconcileError::Taken(by)) => {
                     found.taken.push(service.config.name.clone());
@@ -250,6 +275,7 @@ impl Dirigent {
         &self,
         loaded: &mut BTreeMap<ServiceName, LoadedService>,
         service: &FoundService,
+        ends: &mut Vec<BoxFuture<'static, ()>>,
     ) -> Result<(), ReconcileError> {
         let name = &service.config.name;
         let identity = identity(&service.config);
@@ -261,13 +287,13 @@ impl Dirigent {
                 known.origin = service.origin.clone();
                 if service.is_stopped && !known.is_stopped {
                     known.is_stopped = true;
-                    self.mcp.stop(name.as_str()).await?;
+                    ends.push(self.mcp.begin_stop(name.as_str())?);
                 }
                 return Ok(());
             }
             Some(_) => {
                 loaded.remove(name);
-                self.forget(name).await?;
+                ends.extend(self.forget(name)?);
             }
             None => {}
         }
@@ -282,6 +308,7 @@ impl Dirigent {
             error => ReconcileError::Mcp(error),
         })?;
         if service.is_stopped {
+            // It does not run, so this does not wait.
             self.mcp.stop(name.as_str()).await?;
         }
         let known = LoadedService {
@@ -295,10 +322,11 @@ impl Dirigent {
         Ok(())
     }
 
-    /// Removes a service from this process, if it has it.
-    async fn forget(&self, name: &ServiceName) -> Result<(), McpError> {
-        match self.mcp.remove(name.as_str()).await {
-            Ok(()) | Err(McpError::UnknownService { .. }) => Ok(()),
+    /// Removes a service of this process, if it still has it, and returns its end.
+    fn forget(&self, name: &ServiceName) -> Result<Option<BoxFuture<'static, ()>>, McpError> {
+        match self.mcp.begin_remove(name.as_str()) {
+            Ok(end) => Ok(Some(end)),
+            Err(McpError::UnknownService { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

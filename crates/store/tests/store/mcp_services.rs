@@ -1,7 +1,7 @@
 //! The user's MCP services (MCP-1).
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, StoredService, StoredServiceStart};
+use dirigent_store::{Journal, StopMark, StoredService, StoredServiceStart};
 
 use crate::fixture::fixture;
 
@@ -57,8 +57,8 @@ fn mcp_1_a_service_is_added_once_updated_and_deleted() {
         .set_mcp_service_stopped("web", Some(Timestamp(6)))
         .unwrap();
     journal.record_mcp_start(start("web", "d", 7)).unwrap();
-    assert!(journal.delete_mcp_service("web").unwrap());
-    assert!(!journal.delete_mcp_service("web").unwrap());
+    assert!(journal.delete_mcp_service("web", StopMark::Delete).unwrap());
+    assert!(!journal.delete_mcp_service("web", StopMark::Delete).unwrap());
     assert_eq!(journal.mcp_services().unwrap(), [service("db", "{}", 1, 2)]);
     assert!(journal.stopped_mcp_services().unwrap().is_empty());
     assert!(journal.mcp_starts().unwrap().is_empty());

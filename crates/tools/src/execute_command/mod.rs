@@ -83,7 +83,7 @@ fn default_timeout() -> u64 {
 /// listed (metadata `changes_left_out`). The earlier content of a file is known if the agent has seen the
 /// file or the run has changed it. It is recorded if the file changed.
 ///
-/// Git's hooks and settings, `.dirigent`, `.claude` and `dirigent.toml` are restored after a command if it, or another command at the same
+/// Git's hooks and settings, `.dirigent`, `.claude`, `dirigent.toml` and `.mcp.json` are restored after a command if it, or another command at the same
 /// time, changed them. The note lists the restored paths and those too large to be protected completely. In nested repositories, only git's
 /// hooks and settings are restored. A repository that a command creates remains, but its hooks and settings are removed.
 ///

@@ -87,7 +87,7 @@ pub enum FileError {
     },
     /// The file belongs to git, or configures Dirigent and its agents.
     #[error(
-        "`{path}` is read-only to tools, as are `.git`, `.dirigent`, `.claude` and `dirigent.toml`, and everything in them: leave it as it is, \
+        "`{path}` is read-only to tools, as are `.git`, `.dirigent`, `.claude`, `dirigent.toml` and `.mcp.json`, and everything in them: leave it as it is, \
          and report what should be changed"
     )]
     Protected {

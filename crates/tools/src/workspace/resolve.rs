@@ -15,9 +15,9 @@ const MAX_PATH_BYTES: usize = 4096;
 /// Maximum number of lookups of one path. A lookup is repeated if its target is replaced during the lookup.
 const MAX_LOOKUPS: usize = 100;
 
-/// File names that tools never change, at any depth: git's own files, and the configuration of Dirigent and its agents, including agents
-/// defined for Claude Code. They are compared as names, not as paths, so renaming a parent folder does not remove the protection.
-pub(crate) const PROTECTED: [&str; 4] = [".git", ".dirigent", ".claude", "dirigent.toml"];
+/// File names that tools never change, at any depth: git's own files, the configuration of Dirigent and its agents, including agents
+/// defined for Claude Code, and a project's MCP services. They are compared as names, not as paths, so renaming a parent folder does not remove the protection.
+pub(crate) const PROTECTED: [&str; 5] = [".git", ".dirigent", ".claude", "dirigent.toml", ".mcp.json"];
 
 /// The treatment of a link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

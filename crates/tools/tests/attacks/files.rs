@@ -371,6 +371,7 @@ async fn files_of_git_and_dirigent_are_read_only() {
         ("full/.dirigent/agents/own.md", b"secret"),
         (".claude/agents/own.md", b"secret"),
         ("dirigent.toml", b"secret"),
+        (".mcp.json", b"secret"),
         ("worktree/.git", b"gitdir: elsewhere"),
         ("agents/own.md", b"---\naccess: read-write\n---\n"),
     ]);
@@ -390,6 +391,8 @@ async fn files_of_git_and_dirigent_are_read_only() {
         ".Claude/settings.json",
         "DIRIGENT.toml",
         "new/dirigent.toml",
+        "new/.mcp.json",
+        ".MCP.json",
     ];
     let there = [
         "full/.git/config",
@@ -397,6 +400,7 @@ async fn files_of_git_and_dirigent_are_read_only() {
         "full/.dirigent/agents/own.md",
         ".claude/agents/own.md",
         "dirigent.toml",
+        ".mcp.json",
         "worktree/../full/./.git/config",
     ];
     let whole = ["full/.git", "full/.dirigent", "worktree/.git", ".claude"];

@@ -201,6 +201,7 @@ async fn submodules_worktrees_and_settings_are_restored() {
         ".git/worktrees/w/gitdir",
         ".claude/settings.json",
         "dirigent.toml",
+        ".mcp.json",
         "deep/er/.git/config",
         "tree/.git",
     ];

@@ -35,6 +35,9 @@ impl Agent {
     }
 
     fn ask_next(&mut self, commands: &mut Commands) {
+        if let Some(content) = self.take_tool_notices() {
+            self.conversation.push(Message::User { content });
+        }
         for guidance in std::mem::take(&mut self.guidance) {
             let content = match guidance {
                 Guidance::OfAgent(guidance) => format!("The user says: {}", escape_tags(&guidance)),

@@ -72,6 +72,10 @@ impl Agent {
                 Some(Ok(answer)) => return self.submit(now, call, calls, answer, commands),
                 Some(Err(refused)) => self.answer_call(&call, &refused),
                 None => {
+                    if let Some(refused) = self.removed_tool(&call.tool) {
+                        self.answer_call(&call, &refused);
+                        continue;
+                    }
                     match self.check(&call) {
                         Ok(parameters) => call.parameters = parameters,
                         Err(error) => {
@@ -271,7 +275,7 @@ impl Agent {
         PlanRules {
             agents: &spec.setup.agents,
             only_agent: spec.only_agent(),
-            tools: spec.tool_set(),
+            tools: self.tool_set(),
             policy: &spec.setup.policy,
             workspace: &spec.workspace,
             max_subtasks: spec.limits.max_subtasks,

@@ -10,7 +10,7 @@ impl Agent {
     /// The tool of a service that the agent may call by this name; `None` if there is no such tool, or the agent has no `call_tool`.
     pub(super) fn callable_by_name(&self, name: &str) -> Option<&ToolSpec> {
         let may_call = self.offer().of_machine.get(CALL_TOOL).is_some();
-        let tool = self.run_spec.tool_set().get(name).filter(|_| may_call)?;
+        let tool = self.tool_set().get(name).filter(|_| may_call)?;
         tool.category.is_called_by_name().then_some(tool)
     }
 
@@ -38,7 +38,10 @@ impl Agent {
     }
 
     fn unknown_tool(&self, name: &str) -> ToolResult {
-        let tools = self.run_spec.tool_set().specs();
+        if let Some(refused) = self.removed_tool(name) {
+            return refused;
+        }
+        let tools = self.tool_set().specs();
         let of_services = tools.iter().filter(|tool| tool.category.is_called_by_name());
         let names: Vec<&str> = of_services.map(|tool| tool.name.as_str()).collect();
         // The model may have left out the service's name, so look for a tool with this name in every service.

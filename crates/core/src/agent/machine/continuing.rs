@@ -74,9 +74,12 @@ impl Agent {
                 content: text.clone(),
             },
         });
+        let notices = self.tool_notices.iter().map(|content| Message::User {
+            content: content.clone(),
+        });
         let messages = agent.conversation.messages().iter().skip(1).cloned();
         HistoryPart {
-            messages: messages.chain(guidance).collect(),
+            messages: messages.chain(notices).chain(guidance).collect(),
             effects: agent.conversation.effects(),
             seen: self.seen.values().cloned().collect(),
             runs: Vec::new(),

@@ -43,7 +43,7 @@ impl Agent {
         }
         match self.is_handled_here(call) {
             true => &self.offer().of_machine,
-            false => self.run_spec.tool_set(),
+            false => self.tool_set(),
         }
     }
 

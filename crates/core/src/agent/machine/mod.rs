@@ -14,6 +14,7 @@ mod findings;
 mod repeats;
 mod replying;
 mod seen;
+mod tools_changing;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -38,6 +39,7 @@ use crate::setup::{AgentIndex, OfferedTools};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec};
+use crate::tools_change::ToolChanges;
 use crate::turn::History;
 use serde_json::Value;
 
@@ -77,6 +79,10 @@ pub struct Agent {
     open_calls: VecDeque<ToolCall>,
     /// The calls that the user has allowed since the run started.
     allowed: Vec<CallPattern>,
+    /// The changes of services' tools since the run started.
+    tool_changes: ToolChanges,
+    /// What the next request will say about changed tools.
+    tool_notices: Vec<String>,
     /// The user's guidance that the next request will contain.
     guidance: Vec<Guidance>,
     /// For a lead, the number of the run's guidance entries in its conversation.
@@ -213,6 +219,8 @@ impl Agent {
             outstanding: Outstanding::new(Scope::Agent(id), 0),
             open_calls: VecDeque::new(),
             allowed: Vec::new(),
+            tool_changes: ToolChanges::default(),
+            tool_notices: Vec::new(),
             guidance: Vec::new(),
             guidance_given,
             agents_left,
@@ -435,6 +443,10 @@ impl Agent {
             AgentInput::ToolAsked { effect, question } => {
                 self.tool_asked(now, effect, question, &mut commands)?;
             }
+            AgentInput::QuestionWithdrawn { effect } if self.asking_call() != Some(effect) => {
+                return Err(Refusal::Stale { effect });
+            }
+            AgentInput::QuestionWithdrawn { .. } => self.answer_tool(now, None, &mut commands),
             AgentInput::ToolFinished { effect, result } => {
                 if self.asking_call() == Some(effect) {
                     // The call no longer needs an answer.
@@ -466,6 +478,10 @@ impl Agent {
                 return Err(self.invalid_state(&input));
             }
             AgentInput::CallsAllowed { calls, .. } => self.allow_calls(now, calls, &mut commands),
+            AgentInput::ToolsChanged { number, .. } if number as usize != self.tool_changes.count() + 1 => {
+                return Err(self.invalid_state(&input));
+            }
+            AgentInput::ToolsChanged { change, .. } => self.change_tools(change),
             AgentInput::Continued { ref continuation } if continuation.number != self.continuations + 1 => {
                 return Err(self.invalid_state(&input));
             }
@@ -636,12 +652,14 @@ impl AgentInput {
             AgentInput::ToolStarted { .. } => "ToolStarted",
             AgentInput::ToolFinished { .. } => "ToolFinished",
             AgentInput::ToolAsked { .. } => "ToolAsked",
+            AgentInput::QuestionWithdrawn { .. } => "QuestionWithdrawn",
             AgentInput::Decided { .. } => "Decided",
             AgentInput::UserAnswered { .. } => "UserAnswered",
             AgentInput::Guided { .. } => "Guided",
             AgentInput::RunGuided { .. } => "RunGuided",
             AgentInput::Redirected { .. } => "Redirected",
             AgentInput::CallsAllowed { .. } => "CallsAllowed",
+            AgentInput::ToolsChanged { .. } => "ToolsChanged",
             AgentInput::Continued { .. } => "Continued",
             AgentInput::TimerFired { .. } => "TimerFired",
             AgentInput::Resumed { .. } => "Resumed",

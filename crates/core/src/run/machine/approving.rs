@@ -53,7 +53,7 @@ impl Run {
 
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let spec = self.spec();
-        match self.spec.tool_set().get(&call.tool) {
+        match self.tool_set().get(&call.tool) {
             Some(tool) => {
                 let policy = spec.setup.policy.allowing(&self.allowed);
                 policy.decide(tool, &call.parameters, &spec.workspace)
@@ -146,7 +146,7 @@ impl Run {
         let approval = asked.and_then(|(_, planned)| planned.approval()).cloned();
         let check = |parameters: &Value| match &approval {
             Some(approval) => {
-                let checked = self.spec.tool_set().check_any(&approval.tool, parameters);
+                let checked = self.tool_set().check_any(&approval.tool, parameters);
                 checked.map_err(|fault| fault.to_string())
             }
             None => Ok(parameters.clone()),

@@ -23,6 +23,7 @@ use work::{CallState, OutstandingWork, Pending, PlannedCall, Purpose, RunningAge
 use super::{Iteration, RunCommand, RunInput, RunTimer};
 use crate::brief::{AgentBrief, AgentRole};
 use crate::budget::BudgetExceeded;
+use crate::call::ToolSet;
 use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId};
 use crate::machine::{Machine, Refusal};
@@ -35,7 +36,8 @@ use crate::prompt::{self, AnsweredQuestion, IterationContext, PastIteration, Pas
 use crate::question::{OpenQuestion, Question};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
-use crate::tool::{ToolResult, code};
+use crate::tool::{ToolResult, ToolSpec, code};
+use crate::tools_change::{ToolChanges, ToolsChange};
 
 /// The Plan–Act–Observe–Reflect machine of one goal.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +51,8 @@ pub struct Run {
     guidance_iterations: Vec<u32>,
     /// The calls that the user has allowed since the run started.
     allowed: Vec<CallPattern>,
+    /// The changes of services' tools since the run started.
+    tool_changes: ToolChanges,
     /// The steps of the lead's plans that the user answered with guidance.
     guided_plans: BTreeSet<u32>,
     answers: Vec<AnsweredQuestion>,
@@ -94,6 +98,7 @@ impl Run {
             guidance: Vec::new(),
             guidance_iterations: Vec::new(),
             allowed: Vec::new(),
+            tool_changes: ToolChanges::default(),
             guided_plans: BTreeSet::new(),
             answers: Vec::new(),
             lead: None,
@@ -128,6 +133,15 @@ impl Run {
     /// The run's spec.
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.spec
+    }
+
+    /// The tools of the run as they are now: those of its spec, with the changes since it started (MCP-2).
+    pub fn tools(&self) -> &[ToolSpec] {
+        self.tool_set().specs()
+    }
+
+    fn tool_set(&self) -> &ToolSet {
+        self.tool_changes.tools(&self.spec)
     }
 
     /// The current phase.
@@ -353,6 +367,7 @@ impl Run {
                 }
             }
             RunInput::CallsAllowed { calls } => self.allow_calls(now, calls, &mut commands)?,
+            RunInput::ToolsChanged { change } => self.change_tools(change, &mut commands),
             RunInput::WorkspaceShared { .. } => {}
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
@@ -383,8 +398,26 @@ impl Run {
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::CallsAllowed { .. }
+            | RunInput::ToolsChanged { .. }
             | RunInput::WorkspaceShared { .. } => false,
         }
+    }
+
+    /// Takes over a change of a service's tools, and passes it on to all agents under way.
+    fn change_tools(&mut self, change: Arc<ToolsChange>, commands: &mut Commands) {
+        self.tool_changes.add(&self.spec, change);
+        let agents = self.work.agents().map(|(_, agent)| agent.brief.agent);
+        commands.extend(agents.filter_map(|agent| self.change_tools_again(agent).last()));
+    }
+
+    /// Returns the commands that tell an agent how tools have changed since the run started. The agent refuses those that it knows.
+    fn change_tools_again(&self, agent: AgentId) -> impl Iterator<Item = RunCommand> {
+        let changes = self.tool_changes.numbered();
+        changes.map(move |(number, change)| RunCommand::ChangeTools {
+            agent,
+            number,
+            change: change.clone(),
+        })
     }
 
     fn timer_fired(
@@ -476,6 +509,7 @@ impl Run {
         commands.push(self.command(effect, &pending));
         if let Pending::Agent(agent) = &pending {
             commands.extend(self.allow_again(agent.brief.agent));
+            commands.extend(self.change_tools_again(agent.brief.agent));
         }
         self.work.insert(effect, pending);
     }
@@ -549,6 +583,7 @@ impl RunInput {
             RunInput::TimerFired { .. } => "TimerFired",
             RunInput::Resumed { .. } => "Resumed",
             RunInput::CallsAllowed { .. } => "CallsAllowed",
+            RunInput::ToolsChanged { .. } => "ToolsChanged",
             RunInput::WorkspaceShared { .. } => "WorkspaceShared",
             RunInput::Cancelled => "Cancelled",
         }

@@ -24,6 +24,7 @@ impl Run {
             commands.push(self.command(effect, pending));
             if let Pending::Agent(agent) = pending {
                 commands.extend(self.allow_again(agent.brief.agent));
+                commands.extend(self.change_tools_again(agent.brief.agent));
             }
             match pending {
                 Pending::Agent(agent) if agent.stopping => commands.push(RunCommand::StopAgent {
@@ -145,7 +146,7 @@ impl Run {
     /// Returns the running calls of the plan that must not be repeated, with their results: calls that are not safe to repeat, and calls
     /// that were being stopped.
     fn interrupted_calls(&self) -> Vec<(EffectId, ToolResult)> {
-        let tools = self.spec.tool_set();
+        let tools = self.tool_set();
         let calls = self.work.calls().filter_map(|(effect, planned)| {
             let CallState::Running {
                 started, stopping, ..
@@ -176,6 +177,7 @@ fn step_of_call_command(command: &RunCommand) -> Option<u32> {
         | RunCommand::RedirectLead { .. }
         | RunCommand::GuideAgent { .. }
         | RunCommand::AllowCalls { .. }
+        | RunCommand::ChangeTools { .. }
         | RunCommand::AskUser { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }

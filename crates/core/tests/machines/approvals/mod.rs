@@ -1,6 +1,6 @@
 //! Calls that wait for a person (APPROVE-1 to APPROVE-3, HOST-11, LOOP-5).
 
-mod of_agents;
+pub(crate) mod of_agents;
 mod of_forks;
 mod of_plans;
 mod of_rules;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{asking, decided, decision, edit, expiry, guide, implementer, reject, rule, tell};
 use crate::fixture::{at, call, effect, native, replied, result_parts, says_call, spec, started, tool_ended};
 
-pub(super) fn not_taken(agent: &mut Agent, after: u64, input: AgentInput) -> String {
+pub(crate) fn not_taken(agent: &mut Agent, after: u64, input: AgentInput) -> String {
     let before = agent.clone();
     let refusal = agent.handle(at(after), input).unwrap_err();
     assert_eq!(*agent, before);
