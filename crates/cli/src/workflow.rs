@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use console::style;
-use dirigent::workflows::{Arguments, Invocation, Parameter, ParameterKind, UntrustedWorkflow};
+use dirigent::workflows::{
+    Arguments, Invocation, InvocationWords, Parameter, ParameterKind, UntrustedWorkflow,
+};
 use dirigent::{
     Dirigent, DirigentError, Goal, OfflineModel, UserPresence, Workflow, WorkflowError, Workflows,
 };
@@ -18,7 +20,7 @@ use crate::exit::Exit;
 use crate::open::build;
 use crate::output::{Output, sanitize};
 use crate::run;
-use crate::signals::ShutdownSignals;
+use crate::signals::{ShutdownSignal, ShutdownSignals};
 use crate::workflow_text;
 
 pub(crate) async fn workflow(
@@ -203,17 +205,29 @@ impl Requested {
             dirigent.trust_workflow(file).await?;
             workflows = dirigent.workflows(Some(workspace)).await?;
         }
-        let (workflow, arguments) = match &self {
+        let (workflow, words) = match &self {
             Requested::Words(text) => match workflows.invocation(text).map_err(failed)? {
-                Some(Invocation { workflow, words }) => (workflow, workflow.parse_arguments(words)),
+                Some(Invocation { workflow, words }) => (workflow, InvocationWords::Text(words)),
                 None => return Ok(Some(Goal::new(text))),
             },
             Requested::Workflow { name, arguments } => {
                 let workflow = workflows.find(without_slash(name)).map_err(failed)?;
-                (workflow, workflow.arguments_from_words(arguments))
+                (workflow, InvocationWords::Shell(arguments))
             }
         };
-        let mut arguments = arguments.map_err(failed)?;
+        let Some(arguments) = asker
+            .unless_interrupted(dirigent.workflow_arguments(workflow, words))
+            .await?
+        else {
+            return Ok(None);
+        };
+        let mut arguments = arguments?;
+        if let Some(sentence) = arguments.sentence() {
+            let understood = workflow_text::understood(workflow, sentence);
+            understood
+                .iter()
+                .for_each(|line| asker.output.note(&sanitize(line)));
+        }
         if user == UserPresence::Present && !ask_missing(workflow, &mut arguments, asker).await? {
             return Ok(None);
         }
@@ -252,6 +266,27 @@ pub(crate) struct ChatInput<'a> {
 }
 
 impl Asker<'_> {
+    /// Waits for `work`; `None` if the user stops it in a chat with Ctrl-C. Outside of a chat, Ctrl-C ends the command.
+    async fn unless_interrupted<T>(&mut self, work: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
+        let Some(chat) = &mut self.chat else {
+            return Ok(Some(work.await));
+        };
+        let signal = tokio::select! {
+            done = work => return Ok(Some(done)),
+            signal = chat.signals.next() => signal,
+        };
+        match signal {
+            ShutdownSignal::Interrupted => {
+                self.output.note("  the workflow was not started");
+                Ok(None)
+            }
+            ShutdownSignal::Terminated | ShutdownSignal::HungUp => {
+                chat.dirigent.shutdown().await?;
+                std::process::exit(Exit::Cancelled.code().into());
+            }
+        }
+    }
+
     /// Reads a line; `None` if the user gives no answer: at the end of the input and, in a chat, with Ctrl-C or a command such as `/quit`.
     async fn ask(&mut self, question: &str) -> anyhow::Result<Option<String>> {
         let Some(chat) = &mut self.chat else {
