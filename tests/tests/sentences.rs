@@ -90,9 +90,9 @@ fn flow_2_a_sentence_in_a_chat_starts_the_workflow_and_asks_for_the_rest() {
     terminal.wait_for_prompt("›");
     terminal.enters("/create_project a python project please");
     terminal.wait_for("understood: language = python");
-    terminal.wait_for("small letters, digits, - and _): ");
+    terminal.wait_for("(the project's name");
     terminal.enters("my-app");
-    terminal.wait_for("Created the Python project `my-app`");
+    terminal.wait_for("Created the Python project");
     terminal.wait_for_prompt("›");
     terminal.types(CTRL_D);
     let _ = terminal.end_with(0);
@@ -168,7 +168,7 @@ fn flow_2_a_value_that_the_user_did_not_write_is_not_used() {
 
     // At a terminal, the user is asked.
     let terminal = Terminal::start(place.command(["run", sentence, "--workspace", "work"]));
-    terminal.wait_for("small letters, digits, - and _): ");
+    terminal.wait_for("(the project's name");
     terminal.enters("my-app");
     let _ = terminal.end_with(0);
     let goals = served.requests();

@@ -254,13 +254,14 @@ fn failed(error: WorkflowError) -> anyhow::Error {
 /// Asks the user at the terminal about a workflow.
 pub(crate) struct Asker<'a> {
     pub(crate) output: &'a Output,
-    /// The line editor of a chat, which reads the answers; without it, they come from standard input.
+    /// The chat to whose message the questions belong; `None` outside of a chat.
     pub(crate) chat: Option<ChatInput<'a>>,
 }
 
-/// The line editor of a chat.
+/// The input and the signals of a chat.
 pub(crate) struct ChatInput<'a> {
-    pub(crate) input: &'a mut Input,
+    /// The line editor, which reads the answers; without it, they come from standard input.
+    pub(crate) input: Option<&'a mut Input>,
     pub(crate) signals: &'a mut ShutdownSignals,
     pub(crate) dirigent: &'a Dirigent,
 }
@@ -289,17 +290,22 @@ impl Asker<'_> {
 
     /// Reads a line; `None` if the user gives no answer: at the end of the input and, in a chat, with Ctrl-C or a command such as `/quit`.
     async fn ask(&mut self, question: &str) -> anyhow::Result<Option<String>> {
-        let Some(chat) = &mut self.chat else {
+        let Some(ChatInput {
+            input: Some(input),
+            signals,
+            dirigent,
+        }) = &mut self.chat
+        else {
             return Ok(self.output.ask(question));
         };
-        let line = match chat.input.read(question, chat.signals).await? {
+        let line = match input.read(question, signals).await? {
             ReadLine::Line(line) => line,
             ReadLine::Interrupted | ReadLine::End => {
                 self.output.note("  the workflow was not started");
                 return Ok(None);
             }
             ReadLine::Terminated => {
-                chat.dirigent.shutdown().await?;
+                dirigent.shutdown().await?;
                 std::process::exit(Exit::Cancelled.code().into());
             }
         };
