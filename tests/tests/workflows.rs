@@ -152,8 +152,8 @@ fn flow_2_arguments_are_checked_before_anything_starts() {
             "`language` cannot be `go`: it must be one of rust, python",
         ),
         (
-            "/create_project a rust b",
-            "too many arguments: there is no parameter for `b`",
+            "/create_project a rust b c",
+            "too many arguments: there is no parameter for `b`, `c`",
         ),
         (
             "/create_project naem=a",

@@ -322,7 +322,7 @@ impl<'a> Chat<'a> {
         let requested = Requested::Words(message.to_owned());
         let workspace = &self.info.workspace;
         let (output, dirigent) = (self.output, &self.dirigent);
-        let chat = input.map(|input| ChatInput {
+        let chat = Some(ChatInput {
             input,
             signals: &mut *signals,
             dirigent,

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use console::style;
-use dirigent::workflows::{Arguments, Invocation, Parameter, ParameterKind, UntrustedWorkflow};
+use dirigent::workflows::{
+    Arguments, Invocation, InvocationWords, Parameter, ParameterKind, UntrustedWorkflow,
+};
 use dirigent::{
     Dirigent, DirigentError, Goal, OfflineModel, UserPresence, Workflow, WorkflowError, Workflows,
 };
@@ -18,7 +20,7 @@ use crate::exit::Exit;
 use crate::open::build;
 use crate::output::{Output, sanitize};
 use crate::run;
-use crate::signals::ShutdownSignals;
+use crate::signals::{ShutdownSignal, ShutdownSignals};
 use crate::workflow_text;
 
 pub(crate) async fn workflow(
@@ -203,17 +205,29 @@ impl Requested {
             dirigent.trust_workflow(file).await?;
             workflows = dirigent.workflows(Some(workspace)).await?;
         }
-        let (workflow, arguments) = match &self {
+        let (workflow, words) = match &self {
             Requested::Words(text) => match workflows.invocation(text).map_err(failed)? {
-                Some(Invocation { workflow, words }) => (workflow, workflow.parse_arguments(words)),
+                Some(Invocation { workflow, words }) => (workflow, InvocationWords::Text(words)),
                 None => return Ok(Some(Goal::new(text))),
             },
             Requested::Workflow { name, arguments } => {
                 let workflow = workflows.find(without_slash(name)).map_err(failed)?;
-                (workflow, workflow.arguments_from_words(arguments))
+                (workflow, InvocationWords::Shell(arguments))
             }
         };
-        let mut arguments = arguments.map_err(failed)?;
+        let Some(arguments) = asker
+            .unless_interrupted(dirigent.workflow_arguments(workflow, words))
+            .await?
+        else {
+            return Ok(None);
+        };
+        let mut arguments = arguments?;
+        if let Some(sentence) = arguments.sentence() {
+            let understood = workflow_text::understood(workflow, sentence);
+            understood
+                .iter()
+                .for_each(|line| asker.output.note(&sanitize(line)));
+        }
         if user == UserPresence::Present && !ask_missing(workflow, &mut arguments, asker).await? {
             return Ok(None);
         }
@@ -240,31 +254,58 @@ fn failed(error: WorkflowError) -> anyhow::Error {
 /// Asks the user at the terminal about a workflow.
 pub(crate) struct Asker<'a> {
     pub(crate) output: &'a Output,
-    /// The line editor of a chat, which reads the answers; without it, they come from standard input.
+    /// The chat to whose message the questions belong; `None` outside of a chat.
     pub(crate) chat: Option<ChatInput<'a>>,
 }
 
-/// The line editor of a chat.
+/// The input and the signals of a chat.
 pub(crate) struct ChatInput<'a> {
-    pub(crate) input: &'a mut Input,
+    /// The line editor, which reads the answers; without it, they come from standard input.
+    pub(crate) input: Option<&'a mut Input>,
     pub(crate) signals: &'a mut ShutdownSignals,
     pub(crate) dirigent: &'a Dirigent,
 }
 
 impl Asker<'_> {
+    /// Waits for `work`; `None` if the user stops it in a chat with Ctrl-C. Outside of a chat, Ctrl-C ends the command.
+    async fn unless_interrupted<T>(&mut self, work: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
+        let Some(chat) = &mut self.chat else {
+            return Ok(Some(work.await));
+        };
+        let signal = tokio::select! {
+            done = work => return Ok(Some(done)),
+            signal = chat.signals.next() => signal,
+        };
+        match signal {
+            ShutdownSignal::Interrupted => {
+                self.output.note("  the workflow was not started");
+                Ok(None)
+            }
+            ShutdownSignal::Terminated | ShutdownSignal::HungUp => {
+                chat.dirigent.shutdown().await?;
+                std::process::exit(Exit::Cancelled.code().into());
+            }
+        }
+    }
+
     /// Reads a line; `None` if the user gives no answer: at the end of the input and, in a chat, with Ctrl-C or a command such as `/quit`.
     async fn ask(&mut self, question: &str) -> anyhow::Result<Option<String>> {
-        let Some(chat) = &mut self.chat else {
+        let Some(ChatInput {
+            input: Some(input),
+            signals,
+            dirigent,
+        }) = &mut self.chat
+        else {
             return Ok(self.output.ask(question));
         };
-        let line = match chat.input.read(question, chat.signals).await? {
+        let line = match input.read(question, signals).await? {
             ReadLine::Line(line) => line,
             ReadLine::Interrupted | ReadLine::End => {
                 self.output.note("  the workflow was not started");
                 return Ok(None);
             }
             ReadLine::Terminated => {
-                chat.dirigent.shutdown().await?;
+                dirigent.shutdown().await?;
                 std::process::exit(Exit::Cancelled.code().into());
             }
         };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use console::style;
-use dirigent::workflows::{Parameter, ParameterKind, WorkflowSource};
+use dirigent::workflows::{Parameter, ParameterKind, UnderstoodSentence, WorkflowSource};
 use dirigent::{Mode, Workflow, Workflows};
 use serde_json::{Value, json};
 
@@ -95,6 +95,27 @@ fn parameter_text(parameter: &Parameter) -> String {
         text.push_str(&format!(" ({})", parameter.description));
     }
     text
+}
+
+/// The lines that tell what was understood of a sentence: the values, with the defaults that apply, and the values that were not used.
+pub(crate) fn understood(workflow: &Workflow, sentence: &UnderstoodSentence) -> Vec<String> {
+    let value = |parameter: &Parameter| {
+        let found = sentence.values.get(&parameter.name);
+        match (found, &parameter.default) {
+            (Some(value), _) => Some(format!("{} = {value}", parameter.name)),
+            (None, Some(default)) => Some(format!("{} = {default} (the default)", parameter.name)),
+            (None, None) => None,
+        }
+    };
+    let values: Vec<String> = workflow.parameters.iter().filter_map(value).collect();
+    let mut lines = vec![format!("understood: {}", values.join(", "))];
+    if !sentence.invented.is_empty() {
+        lines.push(format!(
+            "not used, because the value is not in your words: {}",
+            sentence.invented.join(", ")
+        ));
+    }
+    lines.iter().map(|text| line(text)).collect()
 }
 
 fn mode_name(mode: Mode) -> &'static str {

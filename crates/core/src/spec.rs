@@ -2,6 +2,7 @@
 //! configuration or the prompts do not affect a resumed or replayed run.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::agent_spec::AgentSpec;
@@ -47,7 +48,7 @@ pub struct RunSpec {
     pub project: Option<SharedProject>,
     /// The requests that were sent before the run started, to find out how models call tools (CALL-4). They count towards the run's usage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub probes: Vec<ModelProbe>,
+    pub probes: Vec<PreparatoryRequest>,
     /// Whether the run reads its net diff for the reflector (PAOR-6). False in journals of earlier versions, which have no `DiffRead` entries.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads_diff: bool,
@@ -73,6 +74,24 @@ pub struct UsedWorkflow {
     /// The only sub-agent of the run, which works towards the goal while the lead delegates or plans; `None` for no restriction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The sentence that gave its parameters their values (FLOW-2); `None` if the user gave them by position or name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<Box<UnderstoodSentence>>,
+}
+
+/// A sentence in which a model found the values of a workflow's parameters before the run started (FLOW-2). JSON: an object with these
+/// fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderstoodSentence {
+    /// The user's words.
+    pub text: String,
+    /// The values that the sentence contains, by parameter.
+    pub values: BTreeMap<String, String>,
+    /// The parameters for which the model gave a value that is not in the sentence. Such a value is not used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub invented: Vec<String>,
+    /// The requests to the model. They count towards the run's usage.
+    pub requests: Vec<PreparatoryRequest>,
 }
 
 /// A git worktree that was made for one run. JSON: an object with these fields.
@@ -89,9 +108,9 @@ pub struct Worktree {
     pub uncommitted: u64,
 }
 
-/// A request that found out how a model calls tools.
+/// A request to a model before the run started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelProbe {
+pub struct PreparatoryRequest {
     /// The model's name, from its reply or else from the configuration.
     pub model: String,
     /// The usage of the request.
@@ -99,10 +118,20 @@ pub struct ModelProbe {
 }
 
 impl RunSpec {
-    /// The usage of all probes.
-    pub fn probe_usage(&self) -> Usage {
+    /// The requests to models before the run started: those that found out how models call tools, and those that understood a sentence.
+    pub fn preparatory_requests(&self) -> impl Iterator<Item = &PreparatoryRequest> {
+        let workflow = self.workflow.iter();
+        let sentences = workflow.filter_map(|workflow| workflow.sentence.as_deref());
+        self.probes
+            .iter()
+            .chain(sentences.flat_map(|sentence| &sentence.requests))
+    }
+
+    /// The usage of all requests before the run started.
+    pub fn preparation_usage(&self) -> Usage {
         let mut total = Usage::default();
-        self.probes.iter().for_each(|probe| total += probe.usage);
+        self.preparatory_requests()
+            .for_each(|request| total += request.usage);
         total
     }
 

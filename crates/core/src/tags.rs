@@ -34,6 +34,8 @@ pub const INTERRUPTED: &str = "INTERRUPTED";
 pub const JUDGEMENT: &str = "JUDGEMENT";
 /// The limits of the whole run that the user has set, for the lead.
 pub const LIMITS: &str = "LIMITS";
+/// The parameters of a workflow: one [`ParameterLine`](crate::prompt::ParameterLine) per line, as JSON.
+pub const PARAMETERS: &str = "PARAMETERS";
 /// The plan of the iteration that is evaluated: a [`Plan`](crate::plan::Plan) as JSON.
 pub const PLAN: &str = "PLAN";
 /// The number of the iteration and the maximum number of iterations: `1 of 15`.
@@ -52,9 +54,13 @@ pub const TASK: &str = "TASK";
 pub const TOOLS_FOR_CALLS: &str = "TOOLS_FOR_CALLS";
 /// Facts that the user asked to be remembered: one `- FACT` per line.
 pub const USER_NOTES: &str = "USER_NOTES";
+/// The words in which the values of a workflow's parameters are to be found.
+pub const WORDS: &str = "WORDS";
+/// The workflow that the user invokes: `NAME: DESCRIPTION`.
+pub const WORKFLOW: &str = "WORKFLOW";
 
 /// All tags used in the templates.
-const TAGS: [&str; 24] = [
+const TAGS: [&str; 27] = [
     AGENTS,
     AGENT_FLOW,
     ANSWERS,
@@ -70,6 +76,7 @@ const TAGS: [&str; 24] = [
     LIMITS,
     OBSERVATIONS,
     OTHER_CHANGES,
+    PARAMETERS,
     PLAN,
     PROJECT_INSTRUCTIONS,
     ITERATION,
@@ -79,6 +86,8 @@ const TAGS: [&str; 24] = [
     TASK,
     TOOLS_FOR_CALLS,
     USER_NOTES,
+    WORDS,
+    WORKFLOW,
 ];
 
 /// Escapes all [`TAGS`] in the text: replaces their `<` with `\u003c`, which is equivalent inside a JSON string and which models understand
@@ -146,6 +155,7 @@ mod tests {
     fn the_list_of_tags_has_exactly_the_tags_of_the_templates() {
         let templates = [
             include_str!("../../../config/prompts/continue_request.md"),
+            include_str!("../../../config/prompts/extract_parameters_request.md"),
             include_str!("../../../config/prompts/guidance.md"),
             include_str!("../../../config/prompts/iterations.md"),
             include_str!("../../../config/prompts/plan_request.md"),

@@ -96,6 +96,36 @@ pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Returns true for Chinese characters, which are written without spaces between words.
+pub fn is_han(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
+}
+
+/// Returns the number that an English or Chinese word for one of 0 to 12 stands for; `None` for any other word.
+pub fn number_from_word(word: &str) -> Option<u8> {
+    const WORDS: [[&str; 2]; 13] = [
+        ["zero", "零"],
+        ["one", "一"],
+        ["two", "二"],
+        ["three", "三"],
+        ["four", "四"],
+        ["five", "五"],
+        ["six", "六"],
+        ["seven", "七"],
+        ["eight", "八"],
+        ["nine", "九"],
+        ["ten", "十"],
+        ["eleven", "十一"],
+        ["twelve", "十二"],
+    ];
+    let word = word.to_lowercase();
+    let number = WORDS.iter().position(|words| words.contains(&word.as_str()));
+    match word.as_str() {
+        "两" => Some(2),
+        _ => u8::try_from(number?).ok(),
+    }
+}
+
 /// Returns the text on one line: white space becomes single spaces, and control characters and invisible characters are removed.
 pub fn visible_line(text: &str) -> String {
     let visible: String = text

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dirigent_core::call::CallForm;
 use dirigent_core::message::{Message, ModelFailureKind, ModelReply};
-use dirigent_core::spec::ModelProbe;
+use dirigent_core::spec::PreparatoryRequest;
 use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use dirigent_model::ChatRequest;
 use dirigent_store::{FoundCallForm, Journal};
@@ -58,7 +58,7 @@ impl CallForms {
         models: &ConfiguredModels,
         journal: &Journal,
         wanted: Vec<ModelSettings>,
-    ) -> Result<Vec<ModelProbe>, DirigentError> {
+    ) -> Result<Vec<PreparatoryRequest>, DirigentError> {
         let is_open =
             |settings: &ModelSettings| settings.calls == CallForm::Auto && self.get(&key(settings)).is_none();
         if !wanted.iter().any(is_open) {
@@ -103,14 +103,14 @@ fn key(settings: &ModelSettings) -> Model {
 /// The result of a probe.
 struct Probed {
     form: CallForm,
-    probe: ModelProbe,
+    probe: PreparatoryRequest,
 }
 
 /// Asks a model once to call a tool; `None` if the model does not answer. Does not retry, because the run could not show the retries.
 async fn probe(models: &ConfiguredModels, settings: &ModelSettings) -> Option<Probed> {
     let probed = |form, model: Option<String>, usage| Probed {
         form,
-        probe: ModelProbe {
+        probe: PreparatoryRequest {
             model: model.unwrap_or_else(|| settings.name.clone()),
             usage,
         },

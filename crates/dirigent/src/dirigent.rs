@@ -7,7 +7,7 @@ use dirigent_core::agent_spec::AgentSpec;
 use dirigent_core::id::RunId;
 use dirigent_core::prompt::SharedProject;
 use dirigent_core::recording::Recording;
-use dirigent_core::spec::{ModelProbe, RunSpec, Worktree};
+use dirigent_core::spec::{PreparatoryRequest, RunSpec, Worktree};
 use dirigent_core::steering::Steering;
 use dirigent_core::view::{Event, RunView};
 use dirigent_mcp::McpServices;
@@ -270,7 +270,11 @@ impl Dirigent {
 
     /// Finds out how the models of a goal call tools, if the configuration does not specify it (CALL-4). Returns the requests that were
     /// made.
-    async fn find_call_forms(&self, goal: &Goal, workspace: &str) -> Result<Vec<ModelProbe>, DirigentError> {
+    async fn find_call_forms(
+        &self,
+        goal: &Goal,
+        workspace: &str,
+    ) -> Result<Vec<PreparatoryRequest>, DirigentError> {
         let Some(configured) = &self.configured else {
             return Ok(Vec::new());
         };

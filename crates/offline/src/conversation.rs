@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use dirigent_core::call::{SUBMIT_PLAN, SUBMIT_REFLECTION};
 use dirigent_core::message::Message;
+use dirigent_core::prompt::SET_PARAMETERS;
 use dirigent_core::tags::unescape_tags;
 use dirigent_core::tool::{ModelToolResult, code};
 use serde::Deserialize;
@@ -62,6 +63,8 @@ pub(crate) enum Role {
     Lead,
     Reflector,
     SubAgent,
+    /// The request to find the values of a workflow's parameters in a sentence.
+    Extraction,
 }
 
 /// A parsed conversation.
@@ -91,6 +94,8 @@ impl<'a> Conversation<'a> {
             Role::Lead
         } else if offered_tools.contains(SUBMIT_REFLECTION) {
             Role::Reflector
+        } else if offered_tools.contains(SET_PARAMETERS) {
+            Role::Extraction
         } else {
             Role::SubAgent
         };

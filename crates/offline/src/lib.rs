@@ -16,7 +16,7 @@
 //! | count or list | Count the lines in src; list the files ending in .rs; how many times does TODO occur |
 //!
 //! As the lead, it inspects the workspace and submits a plan; as the reflector, it judges the observations; as a sub-agent, it
-//! executes a task that the offline lead wrote. Each role reads the [sections](dirigent_core::tags) of its request.
+//! executes a task that the offline lead wrote. It also finds the values of a workflow's parameters in a sentence. Each role reads the [sections](dirigent_core::tags) of its request.
 #![warn(missing_docs)]
 
 mod capabilities;
@@ -30,6 +30,7 @@ mod lead;
 mod location;
 mod new_project;
 mod outputs;
+mod parameters;
 mod prompt_sections;
 mod reflector;
 mod report;
@@ -93,6 +94,7 @@ fn next(messages: &[Message]) -> Result<String, Call> {
         Role::Lead if has_goal => Err(lead::next(&conversation)),
         Role::Reflector if has_goal => Err(reflector::next(&conversation)),
         Role::SubAgent => sub_agent::next(&conversation),
+        Role::Extraction => Err(parameters::next(&conversation)),
         Role::Lead | Role::Reflector => Ok(capabilities::introduction()),
     }
 }

@@ -41,6 +41,11 @@ impl Services {
         }
     }
 
+    /// Returns the model that agents ask, unless their run has its own.
+    pub fn model(&self) -> &Arc<dyn ChatModel> {
+        &self.model
+    }
+
     /// Returns the specs of the tools that runs can use, ordered by name.
     pub fn tool_specs(&self) -> Vec<ToolSpec> {
         with_read_output(self.tools.specs())

@@ -10,6 +10,7 @@ const RUN_HELP: &str = "\
 Examples:
   dirigent workflow run create_project my-app                 # parameters in their order
   dirigent workflow run replace_text old=colour new=color place=docs
+  dirigent workflow run create_project a python project called my-app   # a sentence, which the model understands
   dirigent run \"/create_project my-app\"                      # the same, in the form of a goal";
 
 #[derive(Subcommand)]
@@ -56,7 +57,7 @@ pub(crate) struct ShowWorkflowCommand {
 pub(crate) struct RunWorkflowCommand {
     /// The workflow
     pub(crate) name: String,
-    /// Values of its parameters: NAME=VALUE, or values in the order of the parameters
+    /// Values of its parameters: NAME=VALUE, values in the order of the parameters, or a sentence that contains them
     #[arg(value_name = "VALUE")]
     pub(crate) arguments: Vec<String>,
     #[command(flatten)]

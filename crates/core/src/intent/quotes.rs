@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::words::is_han;
+use crate::text::is_han;
 
 /// Quotation marks whose opening and closing forms differ.
 const PAIRS: [(char, char); 6] = [

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::language::all;
 use super::quotes::quoted_ranges;
-use crate::text::is_invisible;
+use crate::text::{is_han, is_invisible};
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,11 +186,6 @@ impl<'a> Words<'a> {
         is_marked
             || last.is_some_and(|token| all(|language| language.question_ends).any(|end| *end == token.text))
     }
-}
-
-/// Returns true for Chinese characters, each of which is a token.
-pub(super) fn is_han(c: char) -> bool {
-    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
 }
 
 /// The half-width or plain form of a character that has several forms.

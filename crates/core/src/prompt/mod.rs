@@ -6,6 +6,7 @@
 //! The values in templates come from users, tools, models and files. They cannot open or close a section (`crate::tags`), and a value below
 //! a heading cannot start another heading.
 
+mod extraction;
 mod handle;
 mod observation_text;
 mod observations;
@@ -26,6 +27,10 @@ use serde::Serialize;
 
 use crate::tags::escape_tags;
 
+pub use extraction::{
+    ExtractionRequest, ParameterLine, ParameterType, SET_PARAMETERS, extraction_prompt, extraction_request,
+    extraction_tool,
+};
 pub use handle::{OutputHandle, ParseHandleError};
 pub use observation_text::parse_observations;
 pub(crate) use observations::earlier_observations;
@@ -90,6 +95,8 @@ fn templates() -> Environment<'static> {
         template!("closing_message"),
         template!("continue_request"),
         template!("edited_plan"),
+        template!("extract_parameters"),
+        template!("extract_parameters_request"),
         template!("guidance"),
         template!("last_turn"),
         template!("lead"),

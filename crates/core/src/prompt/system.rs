@@ -167,7 +167,7 @@ fn without_headings(description: &str) -> String {
 }
 
 /// Returns the name of the call form in templates.
-fn form_name(calls: CallForm) -> &'static str {
+pub(super) fn form_name(calls: CallForm) -> &'static str {
     match calls {
         CallForm::Json | CallForm::Auto => "json",
         CallForm::JsonSchema => "json_schema",

@@ -194,13 +194,13 @@ impl UsageLedger {
             ),
             ..UsageReport::default()
         };
-        for probe in &machines.run().spec().probes {
+        for request in machines.run().spec().preparatory_requests() {
             let totals = UsageTotals {
-                usage: probe.usage,
+                usage: request.usage,
                 ..UsageTotals::default()
             };
             account.total += totals;
-            let index = model_index(&mut account.models, &probe.model);
+            let index = model_index(&mut account.models, &request.model);
             account.models[index].totals += totals;
         }
         for (id, used) in whole.agents {

@@ -16,6 +16,7 @@ mod asking_user;
 mod delegating;
 mod driver;
 mod earlier_iterations;
+mod extraction;
 mod fixture;
 mod journaled;
 mod judging;

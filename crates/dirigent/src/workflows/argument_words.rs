@@ -1,5 +1,8 @@
 //! Splits the text after a workflow's name into words: positional arguments, quoted strings and `key=value`.
 
+/// The characters that begin and end a quoted string.
+const QUOTES: [char; 2] = ['"', '\''];
+
 /// A word of the arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ArgumentWord {
@@ -7,6 +10,8 @@ pub(super) struct ArgumentWord {
     pub(super) key: Option<String>,
     /// The text, or the value after `=`, without quotes.
     pub(super) text: String,
+    /// Whether the text, or the value after `=`, begins with a quote.
+    pub(super) quoted: bool,
 }
 
 /// A quote that is never closed.
@@ -24,6 +29,7 @@ pub(super) fn split(text: &str) -> Result<Vec<ArgumentWord>, OpenQuote> {
         words.push(ArgumentWord {
             key: key.map(str::to_owned),
             text,
+            quoted: value.starts_with(QUOTES),
         });
         rest = after.trim_start();
     }
@@ -36,6 +42,7 @@ pub(super) fn from_shell(word: &str) -> ArgumentWord {
     ArgumentWord {
         key: key.map(str::to_owned),
         text: text.to_owned(),
+        quoted: false,
     }
 }
 
@@ -57,7 +64,7 @@ fn split_key(text: &str) -> (Option<&str>, &str) {
 fn read_text(text: &str) -> Result<(String, &str), OpenQuote> {
     let mut read = String::new();
     let mut rest = text;
-    if let Some(quote) = text.chars().next().filter(|c| ['"', '\''].contains(c)) {
+    if let Some(quote) = text.chars().next().filter(|c| QUOTES.contains(c)) {
         let end = read_quoted(&text[1..], quote, &mut read).ok_or(OpenQuote(quote))?;
         rest = end;
     }
@@ -140,7 +147,7 @@ mod tests {
         fn any_quoted_text_is_parsed_to_the_same_text(text in "\\PC*") {
             let quoted = format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
             let words = split(&quoted).unwrap();
-            prop_assert_eq!(words, vec![ArgumentWord { key: None, text }]);
+            prop_assert_eq!(words, vec![ArgumentWord { key: None, text, quoted: true }]);
         }
     }
 }

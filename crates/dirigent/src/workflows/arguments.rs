@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use dirigent_core::spec::UnderstoodSentence;
+
 use super::argument_words::{self, ArgumentWord, OpenQuote};
 use super::parameter::{Parameter, ParameterKind};
 use crate::markdown::truncated;
@@ -12,6 +14,7 @@ use crate::suggest;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
     values: BTreeMap<String, String>,
+    sentence: Option<Box<UnderstoodSentence>>,
 }
 
 /// A problem with the words after a workflow's name.
@@ -86,6 +89,18 @@ impl Arguments {
         self.values
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Returns the sentence in which a model found values, and these values; `None` if the user gave all values by position or name.
+    pub fn sentence(&self) -> Option<&UnderstoodSentence> {
+        self.sentence.as_deref()
+    }
+
+    pub(super) fn with_sentence(self, sentence: UnderstoodSentence) -> Self {
+        Arguments {
+            sentence: Some(Box::new(sentence)),
+            ..self
+        }
     }
 
     /// Sets the value of a parameter if it is valid.

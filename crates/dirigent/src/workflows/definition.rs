@@ -10,8 +10,9 @@ use dirigent_core::spec::UsedWorkflow;
 
 use super::arguments::{ArgumentProblem, Arguments};
 use super::claude_template::ClaudeTemplate;
-use super::error::WorkflowError;
+use super::error::{NotUnderstood, WorkflowError};
 use super::parameter::{Parameter, ParameterKind};
+use super::sentence::{InvocationWords, Reading};
 use super::template::{Template, TemplateValue};
 use crate::Goal;
 
@@ -113,19 +114,19 @@ impl Workflow {
     }
 
     /// Parses the words after the workflow's name: positional arguments, quoted strings, and `name=value` (FLOW-2).
+    /// [`crate::Dirigent::workflow_arguments`] also understands a sentence.
     ///
     /// # Errors
     /// [`WorkflowError::Arguments`] with all problems, such as too many words or invalid values.
-    pub fn parse_arguments(&self, words: &str) -> Result<Arguments, WorkflowError> {
-        Arguments::parse(&self.parameters, words).map_err(|problems| self.invalid(problems))
-    }
-
-    /// Parses words that a shell has already split: positional arguments and `name=value`.
-    ///
-    /// # Errors
-    /// As for [`Workflow::parse_arguments`].
-    pub fn arguments_from_words(&self, words: &[String]) -> Result<Arguments, WorkflowError> {
-        Arguments::from_shell_words(&self.parameters, words).map_err(|problems| self.invalid(problems))
+    pub fn parse_arguments<'a>(
+        &self,
+        words: impl Into<InvocationWords<'a>>,
+    ) -> Result<Arguments, WorkflowError> {
+        match Reading::new(&self.parameters, words.into()) {
+            Reading::Arguments(arguments) => Ok(arguments),
+            Reading::Sentence(sentence) => Err(self.invalid(sentence.problems, None)),
+            Reading::Invalid(problems) => Err(self.invalid(problems, None)),
+        }
     }
 
     /// Returns the required parameters that have no value yet, in order. Ask the user for them, and [`Workflow::set`] the answers.
@@ -174,6 +175,7 @@ impl Workflow {
             tools: self.tools.clone(),
             rules: self.rules.clone(),
             agent: self.agent.clone(),
+            sentence: arguments.sentence().cloned().map(Box::new),
         };
         Ok(Goal::new(text).mode(self.mode).workflow(used))
     }
@@ -197,11 +199,17 @@ impl Workflow {
         }
     }
 
-    fn invalid(&self, problems: Vec<ArgumentProblem>) -> WorkflowError {
+    /// Returns the error for arguments with these problems.
+    pub(super) fn invalid(
+        &self,
+        problems: Vec<ArgumentProblem>,
+        not_understood: Option<NotUnderstood>,
+    ) -> WorkflowError {
         WorkflowError::Arguments {
             workflow: self.name.clone(),
             problems,
             usage: self.usage(),
+            not_understood,
         }
     }
 }

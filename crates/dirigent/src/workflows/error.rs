@@ -4,6 +4,25 @@ use std::path::PathBuf;
 
 use super::arguments::ArgumentProblem;
 
+/// The reason why the words after a workflow's name could not be understood as a sentence (FLOW-2).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotUnderstood {
+    /// The model gave no answer.
+    #[error("the model did not answer ({0})")]
+    NoAnswer(String),
+    /// The model's answers could not be used.
+    #[error("the model's answer could not be used ({0})")]
+    Unusable(String),
+    /// The model found no value, or the values that it found leave out a word that the user wrote in the place of a value.
+    #[error("it is unclear which words are values")]
+    Unclear,
+}
+
+fn no_sentence(reason: &NotUnderstood) -> String {
+    format!(". They were not understood as a sentence either: {reason}. Write each value as name=value")
+}
+
 /// The reason why a workflow cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -37,8 +56,9 @@ pub enum WorkflowError {
     },
     /// The arguments do not fit the parameters.
     #[error(
-        "the arguments of `/{workflow}` are invalid: {}; write {usage}",
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        "the arguments of `/{workflow}` are invalid: {}; write {usage}{}",
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        not_understood.as_ref().map(no_sentence).unwrap_or_default()
     )]
     Arguments {
         /// The workflow's name.
@@ -47,6 +67,8 @@ pub enum WorkflowError {
         problems: Vec<ArgumentProblem>,
         /// The form of an invocation.
         usage: String,
+        /// Why the words could not be understood as a sentence; `None` if they are not a sentence.
+        not_understood: Option<NotUnderstood>,
     },
     /// Parameters that the workflow needs have no value.
     #[error(

@@ -11,7 +11,7 @@ use super::registry::Workflows;
 pub struct Invocation<'a> {
     /// The invoked workflow.
     pub workflow: &'a Workflow,
-    /// The words after the workflow's name, for [`Workflow::parse_arguments`].
+    /// The words after the workflow's name, for [`crate::Dirigent::workflow_arguments`] or [`Workflow::parse_arguments`].
     pub words: &'a str,
 }
 

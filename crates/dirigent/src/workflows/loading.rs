@@ -18,7 +18,7 @@ impl Dirigent {
     /// # async fn start(dirigent: &Dirigent, workspace: &std::path::Path) -> Result<(), dirigent::DirigentError> {
     /// let workflows = dirigent.workflows(Some(workspace)).await?;
     /// if let Some(invoked) = workflows.invocation("/create_project my-app")? {
-    ///     let arguments = invoked.workflow.parse_arguments(invoked.words)?;
+    ///     let arguments = dirigent.workflow_arguments(invoked.workflow, invoked.words).await?;
     ///     let goal = invoked.workflow.goal(&arguments)?.workspace(workspace);
     ///     let run = dirigent.start(goal).await?;
     /// }

@@ -194,7 +194,7 @@ impl SupervisorState {
             return resources.clone();
         }
         let spec = self.driver.machine.spec().clone();
-        let mut spent = spec.probe_usage();
+        let mut spent = spec.preparation_usage();
         spent += self.spent;
         let budget = Budget::new(&spec.limits, spent);
         let resources = RunResources {

@@ -86,7 +86,7 @@ impl Run {
     /// # Errors
     /// None in practice: the phase transitions that this function makes are always allowed.
     pub fn start(now: Timestamp, spec: Arc<RunSpec>) -> Result<(Self, Vec<RunCommand>), Refusal> {
-        let usage = spec.probe_usage();
+        let usage = spec.preparation_usage();
         let (agents, steps) = spec
             .earlier_turns()
             .map_or((0, 0), |earlier| (earlier.agents, earlier.steps));
