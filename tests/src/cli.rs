@@ -391,9 +391,19 @@ fn tool_homes() -> Vec<(OsString, OsString)> {
     homes
 }
 
-/// The cargo that runs the tests, or else the first one on the `PATH`.
+/// The cargo that runs the tests, or else the first one on the `PATH`. It does not get the variables that describe the package of the
+/// tests: build scripts that read them would run again, and with them everything that depends on them.
 pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let is_of_package = name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+        if is_of_package {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// The `dirigent` binary of this build: the one next to the test binary if cargo has just built it, otherwise it is built now.

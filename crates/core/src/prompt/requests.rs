@@ -265,7 +265,8 @@ pub fn tools_changed(change: &ToolsChange, known: KnownTools<'_>) -> Option<Stri
         let told = tools
             .iter()
             .filter(|tool| known.by_name && !is_declared(&tool.name));
-        told.map(|tool| tool_line(&change.service, tool)).collect::<Vec<_>>()
+        told.map(|tool| tool_line(&change.service, tool))
+            .collect::<Vec<_>>()
     };
     let added = bounded(by_name(&change.added));
     let changed = bounded(by_name(&change.changed));
