@@ -39,6 +39,9 @@ fn no_runs(place: &Place) {
     assert!(runs.stdout.trim().is_empty(), "{}", runs.stdout);
 }
 
+/// A reply of the model.
+type Reply = fn() -> Turn;
+
 #[test]
 fn flow_2_the_offline_model_understands_a_sentence() {
     let place = Place::new();
@@ -224,7 +227,7 @@ fn flow_2_an_answer_that_cannot_be_used_is_repaired_once() {
     );
     assert_eq!(shown(&served.place)["usage"]["model_calls"], 3);
 
-    let turns: [(fn() -> Turn, usize, &str); 3] = [
+    let turns: [(Reply, usize, &str); 3] = [
         (
             || Turn::text("I cannot."),
             2,
@@ -258,7 +261,7 @@ fn flow_2_every_form_of_calls_can_give_the_values() {
     let in_tool_call =
         || Turn::text(r#"{"tool_call": {"name": "set_parameters", "arguments": {"name": "my-app"}}}"#);
     let bare = || Turn::text("```json\n{\"name\": \"my-app\"}\n```");
-    let cases: [(&str, fn() -> Turn); 3] = [("native", native), ("tool_call", in_tool_call), ("json", bare)];
+    let cases: [(&str, Reply); 3] = [("native", native), ("tool_call", in_tool_call), ("json", bare)];
     for (form, turn) in cases {
         let served = Served::new(
             "",

@@ -224,10 +224,9 @@ mod tests {
         ];
         for (words, expected) in cases {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            match Reading::new(&parameters(), InvocationWords::Shell(&words)) {
-                Reading::Sentence(sentence) => assert_eq!(sentence.text, expected),
-                other @ (Reading::Arguments(_) | Reading::Invalid(_)) => panic!("{other:?}"),
-            }
+            let reading = Reading::new(&parameters(), InvocationWords::Shell(&words));
+            let is_read = matches!(&reading, Reading::Sentence(sentence) if sentence.text == expected);
+            assert!(is_read, "{expected}: {reading:?}");
         }
     }
 }
