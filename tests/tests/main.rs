@@ -42,6 +42,7 @@ mod prompts;
 mod real_model;
 mod recording;
 mod scenarios;
+mod service;
 mod service_registry;
 mod service_runs;
 mod service_tokens;
