@@ -2,8 +2,10 @@
 
 pub mod approving;
 pub mod cli;
+pub mod http_client;
 pub mod probes;
 pub mod pty;
 pub mod scripted;
 pub mod served;
+pub mod service;
 pub mod stage;

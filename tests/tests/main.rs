@@ -43,6 +43,7 @@ mod real_model;
 mod recording;
 mod scenarios;
 mod sentences;
+mod service;
 mod service_registry;
 mod service_runs;
 mod service_tokens;

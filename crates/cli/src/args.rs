@@ -6,6 +6,7 @@ mod limits;
 mod mcp;
 mod memory;
 mod prompts;
+mod serve;
 mod steering;
 mod workflow;
 
@@ -33,6 +34,8 @@ pub(crate) use prompts::{
     AddPromptCommand, DeletePromptCommand, EditPromptCommand, ListPromptsCommand, PROMPTS_HELP,
     PromptsCommand, ShowPromptCommand, TextSource,
 };
+use serve::SERVE_HELP;
+pub(crate) use serve::ServeCommand;
 use steering::{ANSWER_HELP, APPROVE_HELP};
 pub(crate) use steering::{AnswerCommand, ApproveCommand, CancelCommand, GuideCommand, RuleWithin};
 pub(crate) use workflow::{
@@ -125,6 +128,9 @@ pub(crate) enum Command {
     /// Add, list, start and stop MCP services: programs and servers that offer tools to agents
     #[command(subcommand, after_long_help = mcp::MCP_HELP)]
     Mcp(McpCommand),
+    /// Serve runs and conversations over HTTP
+    #[command(after_long_help = SERVE_HELP)]
+    Serve(ServeCommand),
     /// List, write and show base system prompts, and what agents' models get
     #[command(subcommand, after_long_help = PROMPTS_HELP)]
     Prompts(PromptsCommand),

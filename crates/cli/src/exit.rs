@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use dirigent::{DirigentError, EndReason, FailureCause, RepositoryError, RuntimeError, StoreError};
+use dirigent_server::{ServerError, TokenError};
 
 /// The exit codes in `--help`.
 pub(crate) const HELP: &str = "\
@@ -15,7 +16,7 @@ Exit codes:
        rejects the message; an unusable recording or exported run; an unusable workflow; a fact that
        the memory refuses or does not have; a system prompt that is invalid, does not exist or has
        changed since; an unknown approval rule; a file that cannot be undone or already exists; changes
-       of a worktree that conflict with yours
+       of a worktree that conflict with yours; an address or a token file that `serve` cannot use
   3    a limit ended the run: iterations, time, tokens, cost, model calls, or the turns or time of
        its lead or reflector; continue it, with a higher limit if it has one: dirigent resume RUN
   4    the run is waiting for you: answer its question or decide about its calls, then dirigent resume RUN
@@ -74,6 +75,16 @@ impl Exit {
     pub(crate) fn from_error(error: &anyhow::Error) -> Self {
         if error.downcast_ref::<UsageError>().is_some() {
             return Exit::Usage;
+        }
+        if error.downcast_ref::<TokenError>().is_some() {
+            return Exit::Usage;
+        }
+        if let Some(error) = error.downcast_ref::<ServerError>() {
+            return match error {
+                ServerError::Listen { .. } | ServerError::Workspace { .. } => Exit::Usage,
+                ServerError::Journal(_) => Exit::Journal,
+                _ => Exit::Failed,
+            };
         }
         match error.downcast_ref::<DirigentError>() {
             Some(

@@ -32,6 +32,7 @@ mod replay;
 mod request_text;
 mod run;
 mod screen;
+mod serve;
 mod sharing;
 mod show;
 mod signals;
@@ -156,6 +157,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Agents(command) => agents::list(db, file, &command, output).await,
         Command::Workflow(command) => workflow::workflow(db, file, command, output).await,
         Command::Mcp(command) => mcp::mcp(db, file, command, output).await,
+        Command::Serve(command) => serve::serve(db, file, command, output).await,
         Command::Prompts(command) => prompts::prompts(db, file, command, output).await,
     }
 }

@@ -334,6 +334,7 @@ impl Builder {
     fn models(&self) -> ModelResolver {
         ModelResolver {
             own: None,
+            default: None,
             forms: CallForms::default(),
             config: self.config.clone(),
             profile: match self.model {

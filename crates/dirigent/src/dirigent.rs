@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dirigent_core::agent_spec::AgentSpec;
 use dirigent_core::id::RunId;
+use dirigent_core::limits::RunLimits;
 use dirigent_core::prompt::SharedProject;
 use dirigent_core::recording::Recording;
 use dirigent_core::spec::{PreparatoryRequest, RunSpec, Worktree};
@@ -282,10 +283,10 @@ impl Dirigent {
             return Ok(Vec::new());
         }
         let (run_spec_factory, folder) = (self.run_spec_factory.clone(), PathBuf::from(workspace));
-        let services = goal.own.service_access.clone();
+        let own = goal.own.clone();
         let models = blocking(move || {
-            let with_services = run_spec_factory.for_services(services)?;
-            let factory = with_services.as_ref().unwrap_or(&run_spec_factory);
+            let of_goal = run_spec_factory.for_models_of(&own)?;
+            let factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
             factory.models_in(&folder)
         });
         let models = models.await?;
@@ -424,6 +425,11 @@ impl Dirigent {
     /// The page begins after an unknown run, or an error of the journal.
     pub async fn runs(&self, filter: RunFilter) -> Result<RunPage, DirigentError> {
         self.reading(move |journal| journal.run_page(&filter)).await
+    }
+
+    /// Returns the limits of runs whose goals set none.
+    pub fn default_limits(&self) -> RunLimits {
+        self.run_spec_factory.limits.clone()
     }
 
     /// Finds a run by its full id, by at least four digits at the beginning or end of its id, or by `last`.

@@ -75,6 +75,8 @@ pub(crate) struct OwnParts {
     pub(crate) service_tools: Vec<ToolSpec>,
     /// The services of the run's project, which its agents may use in addition to the services of all runs.
     pub(crate) service_access: ServiceAccess,
+    /// The reference of the model to ask in place of the default model; `None` for the default model.
+    pub(crate) default_model: Option<String>,
 }
 
 impl Goal {
@@ -237,6 +239,15 @@ impl Goal {
     /// [`Resume::tool`]: crate::Resume::tool
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.own.services.model = Some(Arc::new(model));
+        self
+    }
+
+    /// Sets the default model of this run by its reference in the configuration, such as the name of a `[models.NAME]` table, `offline` or `provider/name`. Agents for which
+    /// the configuration or their definition names a model still ask that one. The reference is journaled, so the run is resumed with the same model.
+    ///
+    /// Without a configuration, each request to the orchestrator's only model names the reference.
+    pub fn default_model(mut self, reference: impl Into<String>) -> Self {
+        self.own.default_model = Some(reference.into());
         self
     }
 

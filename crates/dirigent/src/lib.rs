@@ -56,6 +56,7 @@ pub mod system_prompts;
 mod time;
 mod tools_watch;
 mod undo;
+mod waiting_runs;
 pub mod workflows;
 mod worktree;
 
@@ -112,6 +113,7 @@ pub use dirigent_runtime::{CommandDiff, CommandFileDiff, FileDiff};
 pub use undo::{
     CommandFile, CommandFiles, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall,
 };
+pub use waiting_runs::{ResumedRun, WaitingRun};
 pub use workflows::{Workflow, WorkflowError, Workflows};
 pub use worktree::{AppliedWorktree, RunWorktree};
 
@@ -148,7 +150,7 @@ pub mod intent {
 /// Run reports and the types that they contain, except those in [`events`].
 pub mod report {
     pub use dirigent_core::confirmation::Confirmation;
-    pub use dirigent_core::plan::SubTaskState;
+    pub use dirigent_core::plan::{PlanGraph, SubTaskState};
     pub use dirigent_core::reflection::{Reflection, ReflectionVerdict};
     pub use dirigent_core::run::{
         ChangedFile, CommandChanges, FileChangeKind, GuidanceStatus, IterationReport, Report, WaitingCall,

@@ -70,13 +70,20 @@ impl RunState {
             (None, None) if record.ended_at.is_some() => RunState::Failed,
             (None, None) if record.entries == 0 => RunState::NeverBegan,
             (None, None) => RunState::Interrupted,
-            (None, Some(EndReason::GoalAchieved)) => RunState::GoalAchieved,
-            (None, Some(EndReason::IterationLimit { .. })) => RunState::IterationLimit,
-            (None, Some(EndReason::TimeLimit)) => RunState::TimeLimit,
-            (None, Some(EndReason::BudgetExhausted { .. })) => RunState::BudgetExhausted,
-            (None, Some(EndReason::UserRequired)) => RunState::UserRequired,
-            (None, Some(EndReason::Cancelled)) => RunState::Cancelled,
-            (None, Some(EndReason::Failed { .. })) => RunState::Failed,
+            (None, Some(reason)) => RunState::from_end(&reason),
+        }
+    }
+
+    /// Returns the state of a run that has ended for this reason.
+    pub fn from_end(reason: &EndReason) -> Self {
+        match reason {
+            EndReason::GoalAchieved => RunState::GoalAchieved,
+            EndReason::IterationLimit { .. } => RunState::IterationLimit,
+            EndReason::TimeLimit => RunState::TimeLimit,
+            EndReason::BudgetExhausted { .. } => RunState::BudgetExhausted,
+            EndReason::UserRequired => RunState::UserRequired,
+            EndReason::Cancelled => RunState::Cancelled,
+            EndReason::Failed { .. } => RunState::Failed,
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct ModelResolver {
     pub(crate) config: Option<Config>,
     /// The profile of the only model, if there is no configuration.
     pub(crate) profile: ModelProfile,
+    /// The reference of a goal's default model; `None` for the default model of the configuration.
+    pub(crate) default: Option<String>,
     /// The profile of the goal's own model, which all agents of its run ask, regardless of the configuration. `None` if the goal sets no
     /// model.
     pub(crate) own: Option<ModelProfile>,
@@ -33,7 +35,7 @@ impl ModelResolver {
             return None;
         }
         let Some(config) = &self.config else {
-            return agent.own_model().map(str::to_owned);
+            return agent.own_model().or(self.default.as_deref()).map(str::to_owned);
         };
         let role_of_all = match agent.answer() {
             AnswerForm::Text => config.role("agents"),
@@ -43,8 +45,15 @@ impl ModelResolver {
             .role(agent.name())
             .or(agent.own_model())
             .or(role_of_all)
+            .or(self.default.as_deref())
             .unwrap_or(config.default_model());
         Some(model.to_owned())
+    }
+
+    /// Returns the reference of the model that agents ask for which nothing names another one; `None` if no model has a reference.
+    pub(crate) fn default_model(&self) -> Option<&str> {
+        let configured = self.config.as_ref().map(Config::default_model);
+        self.default.as_deref().or(configured)
     }
 
     /// Returns the model that an agent asks, with its profile.

@@ -130,6 +130,18 @@ impl RunSpecFactory {
         })
     }
 
+    /// Returns a factory for the models that a goal with these parts asks; `None` if they are those of all runs.
+    ///
+    /// # Errors
+    /// A model that is not configured.
+    pub(crate) fn for_models_of(&self, own: &OwnParts) -> Result<Option<Self>, DirigentError> {
+        self.with_own_parts(&OwnParts {
+            service_access: own.service_access.clone(),
+            default_model: own.default_model.clone(),
+            ..OwnParts::default()
+        })
+    }
+
     /// Returns a factory without the tools and agents that a workflow leaves out, and with its rules; `None` if it restricts nothing.
     fn restricted(&self, workflow: &UsedWorkflow) -> Option<Self> {
         if workflow.tools.is_none() && workflow.rules.is_empty() && workflow.agent.is_none() {
@@ -157,11 +169,16 @@ impl RunSpecFactory {
         let mut own_tools = own.services.tools.specs();
         own_tools.extend(own.service_tools.iter().cloned());
         let has_model = own.services.model.is_some();
+        let default_model = own
+            .default_model
+            .clone()
+            .filter(|model| self.models.default_model() != Some(model));
         let mut services = self.services.clone();
         let is_new = |(name, _): &&(ServiceName, _)| self.services.iter().all(|(known, _)| known != name);
         services.extend(own.service_access.iter().filter(is_new).cloned());
         let has_services = services.len() > self.services.len();
         if !has_model
+            && default_model.is_none()
             && !has_services
             && own_tools.is_empty()
             && own.agents.is_empty()
@@ -178,6 +195,7 @@ impl RunSpecFactory {
         check_program_agents(&own.agents, &known)?;
         let models = ModelResolver {
             own: has_model.then_some(own.profile),
+            default: default_model.or(self.models.default.clone()),
             ..self.models.clone()
         };
         let registry = self.registry.clone().with_goal_agents(&own.agents, &known);

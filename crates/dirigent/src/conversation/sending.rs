@@ -201,6 +201,7 @@ impl Conversation {
         };
         let mut goal = message.workspace(&info.workspace).mode(mode);
         goal.system_prompt = goal.system_prompt.or(info.settings.system_prompt.clone());
+        goal.own.default_model = goal.own.default_model.or(info.settings.model.clone());
         match wanted {
             Some(wanted) => {
                 let memory = self.turn_memory(&info, goal.checked_text()?, UndoHint::ForgetThat);

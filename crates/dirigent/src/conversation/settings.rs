@@ -14,8 +14,7 @@ use crate::DirigentError;
 pub struct ConversationSettings {
     /// Which actions the lead may take itself, and whether its plans wait for the user (LEAD-2).
     pub mode: Mode,
-    /// The default model, by its reference in the configuration; `None` for the configured default. The program that opens the
-    /// conversation applies it.
+    /// The default model, by its reference in the configuration, as for [`crate::Goal::default_model`]; `None` for the configured default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The base system prompt with which the lead's system prompt begins (PROMPT-1), by its name in [`crate::Dirigent::system_prompts`];

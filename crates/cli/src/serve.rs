@@ -1,0 +1,124 @@
+//! `serve`: the HTTP service, until a signal ends it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use dirigent::{Dirigent, DirigentError, UserPresence, default_journal};
+use dirigent_server::{LoadedToken, Server, ServerOptions, Token, TokenOrigin};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::args::ServeCommand;
+use crate::config;
+use crate::exit::{Exit, UsageError};
+use crate::open::open_configured;
+use crate::output::{Output, sanitize};
+use crate::signals::ShutdownSignals;
+
+pub(crate) async fn serve(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: ServeCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let mut signals = ShutdownSignals::listen()?;
+    if !command.listen.ip().is_loopback() && command.token_file.is_none() {
+        let problem = format!(
+            "other computers can reach {}, so choose who has the token: add --token-file FILE, or listen on a loopback address",
+            command.listen
+        );
+        return Err(UsageError(problem).into());
+    }
+    let config = config::load(file, command.model.model.clone())?;
+    config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);
+    config::warn_unconfined(&config, output);
+    let token_file = token_file(&db, &command)?;
+    let loaded = load_token(token_file.clone()).await?;
+    let dirigent = open_configured(db, &config).await?;
+    let options = ServerOptions {
+        listen: command.listen,
+        hosts: command.host.clone(),
+        workspace: command.workspace.clone(),
+        ..ServerOptions::default()
+    };
+    let server = Server::bind(dirigent.clone(), loaded.token.clone(), options).await?;
+    announce(&server, &loaded, &token_file, command.json, output);
+    let (stop, stopped) = oneshot::channel();
+    let serving = async {
+        let running = server.run(async { drop(stopped.await) });
+        let (result, ()) = tokio::join!(running, resume(&dirigent, &command, output));
+        result
+    };
+    let killed = async {
+        signals.next().await;
+        // The receiver is dropped only when the server has ended.
+        let _ = stop.send(());
+        signals.interrupted().await;
+    };
+    tokio::select! {
+        result = serving => result.map(|()| Exit::Success).map_err(anyhow::Error::from),
+        () = killed => Ok(Exit::Killed),
+    }
+}
+
+/// The file of the token: by default next to the journal.
+fn token_file(db: &Option<PathBuf>, command: &ServeCommand) -> Result<PathBuf, DirigentError> {
+    if let Some(file) = &command.token_file {
+        return Ok(file.clone());
+    }
+    let journal = db.clone().map_or_else(default_journal, Ok)?;
+    let mut path: OsString = journal.into_os_string();
+    path.push("-token");
+    Ok(path.into())
+}
+
+async fn load_token(path: PathBuf) -> anyhow::Result<LoadedToken> {
+    Ok(tokio::task::spawn_blocking(move || Token::load_or_create(&path)).await??)
+}
+
+fn announce(server: &Server, loaded: &LoadedToken, token_file: &Path, is_json: bool, output: &Output) {
+    let (address, file) = (server.address(), token_file.display());
+    let link = match loaded.origin {
+        TokenOrigin::Created => Some(loaded.token.link(address)),
+        TokenOrigin::Read => None,
+    };
+    if is_json {
+        let url = format!("http://{address}");
+        output.print(
+            &json!({"event": "listening", "url": url, "token_file": token_file, "link": link}).to_string(),
+        );
+        return;
+    }
+    output.print(&format!("Listening on http://{address}"));
+    match link {
+        Some(link) => output.print(&sanitize(&format!(
+            "Open {link}\nThis link is shown only now. The token in it is kept in {file}."
+        ))),
+        None => output.print(&sanitize(&format!("The token is in {file}."))),
+    }
+}
+
+/// Resumes the interrupted runs, unless the user does not want it.
+async fn resume(dirigent: &Dirigent, command: &ServeCommand, output: &Output) {
+    if command.no_resume {
+        return;
+    }
+    let resumed = match dirigent.resume_interrupted(UserPresence::Present).await {
+        Ok(resumed) => resumed,
+        Err(error) => return output.error(&sanitize(&format!("interrupted runs are not resumed: {error}"))),
+    };
+    for run in resumed {
+        match run.result {
+            Ok(handle) if command.json => {
+                output.print(&json!({"event": "resumed", "run": handle.id()}).to_string());
+            }
+            Ok(handle) => output.print(&format!("Resumed run {}", handle.id().short())),
+            // The server ends.
+            Err(DirigentError::StartCancelled) => {}
+            Err(error) => output.error(&sanitize(&format!(
+                "run {} is not resumed: {error}",
+                run.run.short()
+            ))),
+        }
+    }
+}

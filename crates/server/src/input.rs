@@ -1,0 +1,159 @@
+//! Reads what a request contains, and says what is wrong with it.
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use futures::StreamExt as _;
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+use crate::service::Service;
+
+/// The JSON body of a request.
+pub(crate) struct Input<T>(pub(crate) T);
+
+/// The JSON body of a request that may have none.
+pub(crate) struct OptionalInput<T>(pub(crate) T);
+
+/// The parameters in the address of a request.
+pub(crate) struct Segments<T>(pub(crate) T);
+
+/// The query of a request.
+pub(crate) struct Parameters<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Service> for Input<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, service: &Service) -> Result<Self, Problem> {
+        let is_json = is_json(&request);
+        let body = read_body(request.into_body(), service).await?;
+        if body.is_empty() {
+            let detail = "the request has no body: send a JSON object";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "no_body", detail));
+        }
+        parse(is_json, &body).map(Input)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<Service> for OptionalInput<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, service: &Service) -> Result<Self, Problem> {
+        let is_json = is_json(&request);
+        let body = read_body(request.into_body(), service).await?;
+        if body.is_empty() {
+            return Ok(OptionalInput(T::default()));
+        }
+        parse(is_json, &body).map(OptionalInput)
+    }
+}
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Service> for Segments<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Service) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, service).await {
+            Ok(Path(segments)) => Ok(Segments(segments)),
+            Err(_) => Err(Problem::unknown_address()),
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Service> for Parameters<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Service) -> Result<Self, Problem> {
+        match Query::from_request_parts(parts, service).await {
+            Ok(Query(parameters)) => Ok(Parameters(parameters)),
+            Err(error) => {
+                let detail = format!("the query is invalid: {}", error.body_text());
+                Err(Problem::new(StatusCode::BAD_REQUEST, "invalid_query", detail))
+            }
+        }
+    }
+}
+
+/// Returns true if the body is declared as JSON, which pages of other sites cannot do without asking first.
+fn is_json(request: &Request) -> bool {
+    let declared = request.headers().get(CONTENT_TYPE);
+    let declared = declared.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = declared.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+/// Reads a body, within the limits of length and time.
+async fn read_body(body: Body, service: &Service) -> Result<Bytes, Problem> {
+    let limits = &service.options.limits;
+    let reading = collect(body, limits.body_bytes);
+    match tokio::time::timeout(limits.body_time, reading).await {
+        Ok(read) => read,
+        Err(_) => {
+            let detail = format!(
+                "the body did not arrive within {:?}: send it faster",
+                limits.body_time
+            );
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+        }
+    }
+}
+
+async fn collect(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let declared = http_body::Body::size_hint(&body).lower();
+    let too_large = || {
+        let detail = format!("the body is longer than {limit} bytes: shorten it");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+    };
+    if declared > limit as u64 {
+        return Err(too_large());
+    }
+    let mut chunks = body.into_data_stream();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| {
+            let detail = "the body ended before all of it had arrived: send the request again";
+            Problem::new(StatusCode::BAD_REQUEST, "body_incomplete", detail)
+        })?;
+        if bytes.len() + chunk.len() > limit {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.into())
+}
+
+fn parse<T: DeserializeOwned>(is_json: bool, body: &[u8]) -> Result<T, Problem> {
+    if !is_json {
+        let detail = "the body is not declared as JSON: send the header `Content-Type: application/json`";
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not_json",
+            detail,
+        ));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let parsed = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let (path, inner) = (error.path().to_string(), error.into_inner());
+        if inner.is_syntax() || inner.is_eof() {
+            return Problem::new(
+                StatusCode::BAD_REQUEST,
+                "invalid_json",
+                format!("the body is not valid JSON: {inner}"),
+            );
+        }
+        let place = match path.as_str() {
+            "." => "the body".to_owned(),
+            path => format!("`{path}` in the body"),
+        };
+        Problem::invalid(format!("{place} is invalid: {inner}"))
+    })?;
+    reader.end().map_err(|error| {
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_json",
+            format!("the body is not valid JSON: {error}"),
+        )
+    })?;
+    Ok(parsed)
+}

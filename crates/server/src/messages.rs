@@ -1,0 +1,227 @@
+//! Messages to a conversation, and the answers and decisions that its turns wait for.
+//!
+//! A client that accepts `text/event-stream` gets the events of the turn, with previews of the replies. Any other client gets one answer when the turn has ended: nobody can be asked
+//! within a request, so a turn that needs the user ends with what it needs, and continues when the user has answered.
+
+use axum::extract::State;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use dirigent::{
+    Conversation, Decision, EndReason, Goal, RunHandle, RunId, Sent, SteerOutcome, Steering, UserPresence,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::conversations::last_turn;
+use crate::entrance::json_response;
+use crate::event_stream::{self, Position, Previews, Watched};
+use crate::input::{Input, Segments};
+use crate::problem::Problem;
+use crate::requests_of_user;
+use crate::service::Service;
+use crate::steering::{AnswerInput, effect, sent};
+
+/// The body of `POST /context/{conversation}/messages`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageInput {
+    message: String,
+    /// Whether the turn begins with a summary of the conversation.
+    #[serde(default)]
+    compact: bool,
+}
+
+/// What the client gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    /// One answer at the end.
+    Whole,
+    /// Events as they occur.
+    Stream,
+}
+
+impl Delivery {
+    fn from_headers(headers: &HeaderMap) -> Self {
+        let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+        match accepted.is_some_and(|accepted| accepted.contains("text/event-stream")) {
+            true => Delivery::Stream,
+            false => Delivery::Whole,
+        }
+    }
+
+    /// Whether the user can answer questions of the turn while it runs.
+    fn user(self) -> UserPresence {
+        match self {
+            Delivery::Whole => UserPresence::Absent,
+            Delivery::Stream => UserPresence::Present,
+        }
+    }
+}
+
+/// `POST /context/{conversation}/messages`
+pub(crate) async fn send(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    headers: HeaderMap,
+    Input(input): Input<MessageInput>,
+) -> Result<Response, Problem> {
+    let conversation = service.dirigent.find_conversation(&text).await?;
+    service.ensure_may_start().await?;
+    let delivery = Delivery::from_headers(&headers);
+    let workspace = conversation.info().await?.workspace;
+    let goal = Goal::new(input.message)
+        .workspace(workspace)
+        .user(delivery.user());
+    let goal = if input.compact { goal.compact() } else { goal };
+    let (goal, _) = goal.include_files().await?;
+    match conversation.send(goal).await? {
+        Sent::Turn(run) => follow(&service, &conversation, run, 0, delivery).await,
+        Sent::Resumed(turn) => follow(&service, &conversation, turn.run, turn.after, delivery).await,
+        Sent::Message { run, outcome } => Ok(sent(run, outcome)),
+        Sent::AskedBack(waiting) => {
+            let mut object = json!({
+                "conversation": conversation.id(),
+                "run": waiting.run,
+                "state": "needs_user",
+                "intent": waiting.intent,
+            });
+            requests_of_user::add(&mut object, &waiting.calls, &waiting.questions);
+            Ok(json_response(&object))
+        }
+        Sent::Answer(answer) => Ok(json_response(&json!({
+            "conversation": conversation.id(),
+            "run": null,
+            "state": "answered",
+            "answer": answer,
+        }))),
+        _ => Err(Problem::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "unknown_outcome",
+            "the message was sent, but its outcome is not known to the service",
+        )),
+    }
+}
+
+/// `POST /context/{conversation}/answers`
+pub(crate) async fn answer(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    headers: HeaderMap,
+    Input(input): Input<AnswerInput>,
+) -> Result<Response, Problem> {
+    let conversation = service.dirigent.find_conversation(&text).await?;
+    let run = last_turn(&conversation).await?.run;
+    let outcome = service
+        .dirigent
+        .answer(run, input.question()?, &input.answer)
+        .await?;
+    go_on(
+        &service,
+        &conversation,
+        run,
+        outcome,
+        Delivery::from_headers(&headers),
+    )
+    .await
+}
+
+/// `POST /context/{conversation}/approvals/{call}`
+pub(crate) async fn decide(
+    State(service): State<Service>,
+    Segments((text, call)): Segments<(String, String)>,
+    headers: HeaderMap,
+    Input(decision): Input<Decision>,
+) -> Result<Response, Problem> {
+    let conversation = service.dirigent.find_conversation(&text).await?;
+    let run = last_turn(&conversation).await?.run;
+    let effect = effect("call", &call)?;
+    let outcome = service
+        .dirigent
+        .steer(run, Steering::Decide { effect, decision })
+        .await?;
+    go_on(
+        &service,
+        &conversation,
+        run,
+        outcome,
+        Delivery::from_headers(&headers),
+    )
+    .await
+}
+
+/// Resumes a turn that had stopped until now, because it needed the user.
+async fn go_on(
+    service: &Service,
+    conversation: &Conversation,
+    run: RunId,
+    outcome: SteerOutcome,
+    delivery: Delivery,
+) -> Result<Response, Problem> {
+    if outcome == SteerOutcome::Accepted {
+        return Ok(sent(run, outcome));
+    }
+    match conversation.resume_last(delivery.user()).await? {
+        Some(turn) => follow(service, conversation, turn.run, turn.after, delivery).await,
+        None => Ok(sent(run, outcome)),
+    }
+}
+
+/// Sends what the client gets of a turn, after journal entry `after`.
+async fn follow(
+    service: &Service,
+    conversation: &Conversation,
+    run: RunHandle,
+    after: u64,
+    delivery: Delivery,
+) -> Result<Response, Problem> {
+    match delivery {
+        Delivery::Whole => Ok(json_response(&outcome(service, conversation, &run).await?)),
+        Delivery::Stream => {
+            // Subscribed first, as the turn is already asking its model.
+            let previews = Previews::of(run.clone());
+            let turn = service.dirigent.record(run.id()).await?.turn;
+            let watched = Watched {
+                run: run.id(),
+                after: Position::after_entry(after),
+                turn: turn.map(|turn| turn.number),
+                previews: Some(previews),
+            };
+            Ok(event_stream::stream(service, watched))
+        }
+    }
+}
+
+/// Waits for the end of a turn, and returns its answer or what it needs.
+async fn outcome(service: &Service, conversation: &Conversation, run: &RunHandle) -> Result<Value, Problem> {
+    let report = run.outcome().await?;
+    let mut object = json!({
+        "conversation": conversation.id(),
+        "run": run.id(),
+        "state": report.end.as_ref().map(state),
+        "answer": report.summary,
+        "usage": report.usage,
+    });
+    match &report.end {
+        Some(EndReason::UserRequired) => {
+            let (view, _) = service.dirigent.read(run.id()).await?;
+            requests_of_user::add(&mut object, &view.waiting(), &view.questions());
+        }
+        Some(EndReason::GoalAchieved) | None => {}
+        Some(reason) => object["end"] = json!(reason),
+    }
+    Ok(object)
+}
+
+/// What became of a turn, in a word.
+fn state(end: &EndReason) -> &'static str {
+    match end {
+        EndReason::GoalAchieved => "answered",
+        EndReason::UserRequired => "needs_user",
+        EndReason::IterationLimit { .. } | EndReason::TimeLimit | EndReason::BudgetExhausted { .. } => {
+            "limit"
+        }
+        EndReason::Cancelled => "cancelled",
+        EndReason::Failed { .. } => "failed",
+    }
+}

@@ -1,0 +1,27 @@
+//! What runs ask their user for, as JSON.
+
+use dirigent::RunView;
+use dirigent::events::OpenQuestion;
+use dirigent::report::WaitingCall;
+use serde_json::{Value, json};
+
+/// The calls that wait for approval and the open questions of a run, each with the patterns by which the user may always allow such calls.
+pub(crate) fn of_view(view: &RunView) -> Value {
+    let policy = &view.run().spec().setup.policy;
+    let approvals = view.waiting().into_iter().map(|call| {
+        let suggestions = policy.suggestions(&call.approval);
+        let mut object = json!(call);
+        object["suggestions"] = json!(suggestions.iter().map(ToString::to_string).collect::<Vec<_>>());
+        object
+    });
+    json!({
+        "approvals": approvals.collect::<Vec<_>>(),
+        "questions": view.questions(),
+    })
+}
+
+/// The calls and questions in JSON, as fields of an object.
+pub(crate) fn add(object: &mut Value, calls: &[WaitingCall], questions: &[OpenQuestion]) {
+    object["approvals"] = json!(calls);
+    object["questions"] = json!(questions);
+}

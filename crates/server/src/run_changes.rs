@@ -1,0 +1,131 @@
+//! The changes of a run to files: shows and undoes them.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
+use dirigent::{CommandDiff, RefusedPath, RunDiff, RunId, Undo, Undone};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::entrance::json_response;
+use crate::input::{OptionalInput, Parameters, Segments};
+use crate::problem::Problem;
+use crate::runs::find;
+use crate::service::Service;
+
+/// The query of `GET /v1/runs/{run}/diff`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DiffQuery {
+    /// The journal entry after which changes are shown.
+    after: Option<u64>,
+}
+
+/// `GET /v1/runs/{run}/diff`: as JSON or, with `Accept: text/x-diff`, in a form for `git apply`.
+pub(crate) async fn diff(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    Parameters(query): Parameters<DiffQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let run = find(&service, &text).await?;
+    let diff = service.dirigent.diff(run, query.after).await?;
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    if accepted.is_some_and(|accepted| accepted.contains("text/x-diff")) {
+        return Ok(([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], diff.bytes()).into_response());
+    }
+    Ok(json_response(&diff_json(run, &diff)))
+}
+
+fn diff_json(run: RunId, diff: &RunDiff) -> Value {
+    let files = diff
+        .files
+        .iter()
+        .map(|file| json!({"path": file.path, "diff": String::from_utf8_lossy(&file.diff)}));
+    json!({
+        "run": run,
+        "files": files.collect::<Vec<_>>(),
+        "commands": diff.commands.iter().map(command_json).collect::<Vec<_>>(),
+        "diff": String::from_utf8_lossy(&diff.bytes()),
+        "unfinished": diff.unfinished,
+    })
+}
+
+fn command_json(command: &CommandDiff) -> Value {
+    let files = command.files.iter().map(|file| {
+        let diff = file.diff.as_deref().map(String::from_utf8_lossy);
+        json!({"path": file.path, "kind": file.kind, "diff": diff})
+    });
+    json!({"call": command.call, "command": command.command, "files": files.collect::<Vec<_>>()})
+}
+
+/// What an undo includes: the query of `GET /v1/runs/{run}/undo`, and the body of `POST /v1/runs/{run}/undo`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UndoInput {
+    /// The journal entry whose changes are kept, with those before it.
+    after: Option<u64>,
+    /// Whether to undo what changed while commands ran, too.
+    #[serde(default)]
+    include_commands: bool,
+    /// Whether to leave out paths that cannot be undone.
+    #[serde(default)]
+    skip_refused: bool,
+}
+
+/// `GET /v1/runs/{run}/undo`: what an undo would do.
+pub(crate) async fn preview_undo(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    Parameters(input): Parameters<UndoInput>,
+) -> Result<Response, Problem> {
+    let (undo, refused) = plan_undo(&service, &text, &input).await?;
+    Ok(json_response(&undo_json(&undo, &refused, None)))
+}
+
+/// `POST /v1/runs/{run}/undo`
+pub(crate) async fn undo(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    OptionalInput(input): OptionalInput<UndoInput>,
+) -> Result<Response, Problem> {
+    let (undo, refused) = plan_undo(&service, &text, &input).await?;
+    let undone = undo.clone().apply().await?;
+    Ok(json_response(&undo_json(&undo, &refused, Some(&undone))))
+}
+
+/// Plans an undo, and returns it with the paths that cannot be undone.
+async fn plan_undo(
+    service: &Service,
+    text: &str,
+    input: &UndoInput,
+) -> Result<(Undo, Vec<RefusedPath>), Problem> {
+    let run = find(service, text).await?;
+    let mut undo = service.dirigent.undo(run, input.after).await?;
+    if input.include_commands {
+        undo = undo.include_commands().await?;
+    }
+    let refused = undo.refused().to_vec();
+    if input.skip_refused {
+        undo = undo.skip_refused();
+    }
+    Ok((undo, refused))
+}
+
+fn undo_json(undo: &Undo, refused: &[RefusedPath], undone: Option<&Undone>) -> Value {
+    let mut object = json!({
+        "run": undo.run(),
+        "after": undo.after(),
+        "workspace": undo.workspace(),
+        "steps": undo.steps(),
+        "refused": refused,
+        "other_changes": undo.other_changes(),
+        "unfinished": undo.unfinished(),
+    });
+    if let Some(undone) = undone {
+        object["done"] = json!(undone.done);
+        object["failed"] = json!(undone.failed);
+    }
+    object
+}

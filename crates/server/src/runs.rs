@@ -1,0 +1,278 @@
+//! `/v1/runs`: starts, lists and shows runs.
+
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use dirigent::events::Timestamp;
+use dirigent::report::PlanGraph;
+use dirigent::{EndReason, Resume, RunFilter, RunHandle, RunId, RunRecord, RunState, render};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::entrance::json_response;
+use crate::event_stream::{self, Previews, Watched};
+use crate::input::{Input, OptionalInput, Parameters, Segments};
+use crate::problem::Problem;
+use crate::run_input::{ForkInput, NewRun, ResumeInput, limits};
+use crate::service::Service;
+
+/// The largest number of runs of a page.
+const MAX_PAGE: usize = 500;
+
+/// `POST /v1/runs`
+pub(crate) async fn start(
+    State(service): State<Service>,
+    Input(new): Input<NewRun>,
+) -> Result<Response, Problem> {
+    service.ensure_may_start().await?;
+    let dirigent = &service.dirigent;
+    let (goal, notes) = new.goal(dirigent, &service.options.workspace).await?;
+    let run = dirigent.start(goal).await?;
+    created(&service, &run, &notes).await
+}
+
+/// The answer about a new run.
+async fn created(service: &Service, run: &RunHandle, notes: &[String]) -> Result<Response, Problem> {
+    let mut object = run_json(&service.dirigent.record(run.id()).await?);
+    object["notes"] = json!(notes);
+    let headers = [(LOCATION, format!("/v1/runs/{}", run.id()))];
+    Ok((StatusCode::CREATED, headers, json_response(&object)).into_response())
+}
+
+/// The query of `GET /v1/runs`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    /// States, separated by commas.
+    state: Option<String>,
+    /// A part of the goal.
+    q: Option<String>,
+    workspace: Option<String>,
+    conversation: Option<String>,
+    /// In milliseconds since 1970-01-01 UTC.
+    created_after: Option<u64>,
+    created_before: Option<u64>,
+    /// The last run of the page before.
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+/// `GET /v1/runs`
+pub(crate) async fn list(
+    State(service): State<Service>,
+    Parameters(query): Parameters<ListQuery>,
+) -> Result<Response, Problem> {
+    let page = service.dirigent.runs(filter(&service, query).await?).await?;
+    Ok(json_response(&json!({
+        "runs": page.runs.iter().map(run_json).collect::<Vec<_>>(),
+        "total": page.total,
+        "next": page.next,
+    })))
+}
+
+/// The runs that a query selects.
+async fn filter(service: &Service, query: ListQuery) -> Result<RunFilter, Problem> {
+    let mut filter = RunFilter::new().limit(query.limit.unwrap_or(50).min(MAX_PAGE));
+    for state in query.state.iter().flat_map(|states| states.split(',')) {
+        let state: RunState = state
+            .parse()
+            .map_err(|error| Problem::invalid(format!("`state` is invalid: {error}")))?;
+        filter = filter.state(state);
+    }
+    if let Some(text) = query.q {
+        filter = filter.text(text);
+    }
+    if let Some(folder) = query.workspace {
+        filter = filter.workspace(folder);
+    }
+    if let Some(text) = query.conversation {
+        filter = filter.conversation(service.dirigent.find_conversation(&text).await?.id());
+    }
+    if let Some(at) = query.created_after {
+        filter = filter.created_after(Timestamp(at));
+    }
+    if let Some(at) = query.created_before {
+        filter = filter.created_before(Timestamp(at));
+    }
+    match query.after {
+        Some(text) => Ok(filter.after(service.dirigent.find(&text).await?)),
+        None => Ok(filter),
+    }
+}
+
+/// A run in a list.
+pub(crate) fn run_json(record: &RunRecord) -> Value {
+    let turn = record.turn;
+    json!({
+        "run": record.run,
+        "state": RunState::from_record(record),
+        "goal": record.goal,
+        "workspace": record.workspace,
+        "created_at": record.created_at,
+        "ended_at": record.ended_at,
+        "owner_pid": record.owner_pid,
+        "entries": record.entries,
+        "conversation": turn.map(|turn| turn.conversation),
+        "turn": turn.map(|turn| turn.number),
+        "forked_from": record.forked_from.map(|point| json!({"run": point.run, "at": point.seq})),
+        "problem": record.problem,
+    })
+}
+
+/// `GET /v1/runs/{run}`: the run's state with everything that its events have told up to `seq`.
+pub(crate) async fn show(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+) -> Result<Response, Problem> {
+    let dirigent = &service.dirigent;
+    let record = dirigent.record(dirigent.find(&text).await?).await?;
+    let mut object = run_json(&record);
+    object["worktree"] = json!(dirigent.worktree_folder(&record));
+    let messages = dirigent.pending_messages(record.run).await?;
+    let messages = messages.iter().map(|message| &message.steering);
+    object["pending_messages"] = json!(messages.collect::<Vec<_>>());
+    if record.entries > 0 {
+        let (view, events) = dirigent.read(record.run).await?;
+        object["seq"] = json!(events.last().map_or(0, |event| event.seq));
+        object["report"] = json!(view.report());
+        // The process still owns a run that has just ended, and one that waits for its user.
+        if let Some(end) = view.run().end()
+            && *end != EndReason::UserRequired
+        {
+            object["state"] = json!(RunState::from_end(end));
+        }
+    }
+    Ok(json_response(&object))
+}
+
+/// The query of `GET /v1/runs/{run}/events`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventsQuery {
+    /// The last journal entry or event that the client has.
+    after: Option<String>,
+    #[serde(default)]
+    deltas: bool,
+}
+
+/// `GET /v1/runs/{run}/events`
+pub(crate) async fn events(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    Parameters(query): Parameters<EventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let run = service.dirigent.find(&text).await?;
+    let last = event_stream::last_event_id(&headers);
+    let watched = Watched {
+        run,
+        after: last.or(query.after.as_deref()).unwrap_or("0").parse()?,
+        turn: None,
+        previews: Previews::from_query(&service, run, query.deltas),
+    };
+    let record = service.dirigent.record(run).await?;
+    match (last, record.owner_pid) {
+        (Some(_), None) => Ok(event_stream::stream_rest(&service, watched).await),
+        _ => Ok(event_stream::stream(&service, watched)),
+    }
+}
+
+/// `POST /v1/runs/{run}/resume`
+pub(crate) async fn resume(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    OptionalInput(input): OptionalInput<ResumeInput>,
+) -> Result<Response, Problem> {
+    let dirigent = &service.dirigent;
+    let run = dirigent.find(&text).await?;
+    service.ensure_may_start().await?;
+    let mut resume = Resume::new().user(input.user.into()).answer(input.answer);
+    if !input.limits.is_empty() {
+        let (view, _) = dirigent.read(run).await?;
+        resume = resume.limits(limits(&input.limits, view.run().spec().limits.clone())?);
+    }
+    let handle = dirigent.resume(run, resume).await?;
+    let object = run_json(&dirigent.record(handle.id()).await?);
+    Ok((StatusCode::ACCEPTED, json_response(&object)).into_response())
+}
+
+/// `POST /v1/runs/{run}/fork`
+pub(crate) async fn fork(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    OptionalInput(input): OptionalInput<ForkInput>,
+) -> Result<Response, Problem> {
+    let dirigent = &service.dirigent;
+    let run = dirigent.find(&text).await?;
+    service.ensure_may_start().await?;
+    let fork = dirigent
+        .fork(run, input.at, input.guidance, input.user.into())
+        .await?;
+    created(&service, &fork, &[]).await
+}
+
+/// The query of `GET /v1/runs/{run}/graph`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GraphQuery {
+    /// The number of an iteration; all if absent.
+    iteration: Option<u32>,
+    #[serde(default)]
+    format: GraphFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum GraphFormat {
+    #[default]
+    Json,
+    Mermaid,
+}
+
+/// `GET /v1/runs/{run}/graph`: the plans of the run with the states of their sub-tasks.
+pub(crate) async fn graph(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    Parameters(query): Parameters<GraphQuery>,
+) -> Result<Response, Problem> {
+    let dirigent = &service.dirigent;
+    let run = dirigent.find(&text).await?;
+    let (view, _) = dirigent.read(run).await?;
+    let iterations = view.run().iterations().iter().zip(1_u32..);
+    let selected = iterations.filter(|(_, number)| query.iteration.is_none_or(|wanted| wanted == *number));
+    match query.format {
+        GraphFormat::Json => {
+            let plans = selected.map(|(iteration, number)| plan_json(number, &iteration.graph));
+            Ok(json_response(
+                &json!({"run": run, "iterations": plans.collect::<Vec<_>>()}),
+            ))
+        }
+        GraphFormat::Mermaid => {
+            let drawings: Vec<String> = selected
+                .map(|(iteration, _)| render::mermaid(&iteration.graph))
+                .collect();
+            let headers = [(CONTENT_TYPE, "text/vnd.mermaid; charset=utf-8")];
+            Ok((headers, drawings.join("\n")).into_response())
+        }
+    }
+}
+
+/// A plan as a graph: its sub-tasks in plan order, each with its state and the ids of the sub-tasks that it depends on.
+fn plan_json(number: u32, graph: &PlanGraph) -> Value {
+    let subtasks = graph.plan().subtasks.iter().enumerate().map(|(index, subtask)| {
+        let mut object = json!(subtask);
+        object["state"] = json!(graph.state(index));
+        object
+    });
+    json!({
+        "iteration": number,
+        "summary": graph.plan().summary,
+        "subtasks": subtasks.collect::<Vec<_>>(),
+    })
+}
+
+/// The id of the run that an address names.
+pub(crate) async fn find(service: &Service, text: &str) -> Result<RunId, Problem> {
+    Ok(service.dirigent.find(text).await?)
+}

@@ -1,0 +1,141 @@
+//! Messages to a run: guidance, answers, decisions and cancellation.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use dirigent::events::Scope;
+use dirigent::{Decision, EffectId, RunId, SteerOutcome, Steering};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::entrance::json_response;
+use crate::input::{Input, Segments};
+use crate::problem::Problem;
+use crate::runs::find;
+use crate::service::Service;
+
+/// The body of `POST /v1/runs/{run}/guidance`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GuidanceInput {
+    guidance: String,
+    /// The agent that gets the guidance, such as `a3`; the run if absent.
+    agent: Option<String>,
+    #[serde(default)]
+    when: GuidanceTime,
+}
+
+/// When guidance for a run takes effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum GuidanceTime {
+    /// With the next plan.
+    #[default]
+    NextPlan,
+    /// At once: the current work is stopped.
+    Now,
+}
+
+/// The body of `…/answers`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnswerInput {
+    pub(crate) answer: String,
+    /// The id of the question; the only open one if absent.
+    question: Option<String>,
+}
+
+impl AnswerInput {
+    pub(crate) fn question(&self) -> Result<Option<EffectId>, Problem> {
+        self.question
+            .as_deref()
+            .map(|text| effect("question", text))
+            .transpose()
+    }
+}
+
+/// `POST /v1/runs/{run}/guidance`
+pub(crate) async fn guide(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    Input(input): Input<GuidanceInput>,
+) -> Result<Response, Problem> {
+    let run = find(&service, &text).await?;
+    if input.guidance.trim().is_empty() {
+        return Err(Problem::invalid("`guidance` is invalid: it is empty"));
+    }
+    let guidance = input.guidance;
+    let steering = match (input.agent, input.when) {
+        (None, GuidanceTime::NextPlan) => Steering::Guide { guidance },
+        (None, GuidanceTime::Now) => Steering::Redirect { guidance },
+        (Some(_), GuidanceTime::Now) => {
+            return Err(Problem::invalid(
+                "`when` is invalid: guidance for an agent always comes with its next model request",
+            ));
+        }
+        (Some(agent), GuidanceTime::NextPlan) => {
+            let scope: Result<Scope, _> = agent.parse();
+            let Some(agent) = scope.ok().and_then(Scope::agent) else {
+                return Err(Problem::invalid(format!(
+                    "`agent` is invalid: `{agent}` is not the id of an agent, such as a3"
+                )));
+            };
+            Steering::GuideAgent { agent, guidance }
+        }
+    };
+    steer(&service, run, steering).await
+}
+
+/// `POST /v1/runs/{run}/answers`
+pub(crate) async fn answer(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+    Input(input): Input<AnswerInput>,
+) -> Result<Response, Problem> {
+    let run = find(&service, &text).await?;
+    let outcome = service
+        .dirigent
+        .answer(run, input.question()?, &input.answer)
+        .await?;
+    Ok(sent(run, outcome))
+}
+
+/// `POST /v1/runs/{run}/approvals/{call}`
+pub(crate) async fn decide(
+    State(service): State<Service>,
+    Segments((text, call)): Segments<(String, String)>,
+    Input(decision): Input<Decision>,
+) -> Result<Response, Problem> {
+    let run = find(&service, &text).await?;
+    let effect = effect("call", &call)?;
+    steer(&service, run, Steering::Decide { effect, decision }).await
+}
+
+/// `POST /v1/runs/{run}/cancel`
+pub(crate) async fn cancel(
+    State(service): State<Service>,
+    Segments(text): Segments<String>,
+) -> Result<Response, Problem> {
+    let run = find(&service, &text).await?;
+    steer(&service, run, Steering::Cancel).await
+}
+
+pub(crate) async fn steer(service: &Service, run: RunId, steering: Steering) -> Result<Response, Problem> {
+    let outcome = service.dirigent.steer(run, steering).await?;
+    Ok(sent(run, outcome))
+}
+
+/// The answer about a message: accepted by the run, or kept until the run is resumed.
+pub(crate) fn sent(run: RunId, outcome: SteerOutcome) -> Response {
+    let (status, state) = match outcome {
+        SteerOutcome::Accepted => (StatusCode::OK, "accepted"),
+        SteerOutcome::Pending => (StatusCode::ACCEPTED, "pending"),
+    };
+    (status, json_response(&json!({"run": run, "state": state}))).into_response()
+}
+
+/// The id of a call or a question.
+pub(crate) fn effect(field: &str, text: &str) -> Result<EffectId, Problem> {
+    text.parse()
+        .map_err(|error| Problem::invalid(format!("`{field}` is invalid: {error}")))
+}

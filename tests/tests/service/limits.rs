@@ -1,0 +1,204 @@
+//! HOST-3, HOST-8: the limits of the service, and its end.
+
+use std::time::Duration;
+
+use dirigent::OfflineModel;
+use dirigent_server::{ServerLimits, ServerOptions};
+use dirigent_tests::scripted::{Gate, Scripted, says};
+use dirigent_tests::service::TestServer;
+use dirigent_tests::stage::Stage;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+fn limited(change: impl FnOnce(&mut ServerLimits)) -> impl FnOnce(ServerOptions) -> ServerOptions {
+    |mut options| {
+        change(&mut options.limits);
+        options
+    }
+}
+
+#[tokio::test]
+async fn host_3_bodies_and_headers_that_are_too_long_are_refused_before_they_are_read() {
+    let change = limited(|limits| limits.body_bytes = 1_000);
+    let server = TestServer::with_options(Stage::new(), OfflineModel, change).await;
+    let long = json!({"goal": "x".repeat(2_000)});
+    let refused = server.client.post("/v1/runs", &long).await;
+    assert_eq!(refused.problem(), (413, "body_too_large".to_owned()));
+    // A declared gigabyte, none of which is sent.
+    let declared = server.client.request(
+        "POST",
+        "/v1/runs",
+        &[
+            ("content-length", "1073741824"),
+            ("content-type", "application/json"),
+        ],
+        None,
+    );
+    assert_eq!(
+        server.client.raw(&declared).await.problem(),
+        (413, "body_too_large".to_owned())
+    );
+    // A body without a declared length.
+    let mut chunked = server.client.request(
+        "POST",
+        "/v1/runs",
+        &[
+            ("transfer-encoding", "chunked"),
+            ("content-length", ""),
+            ("content-type", "application/json"),
+        ],
+        None,
+    );
+    let text = String::from_utf8(chunked)
+        .unwrap()
+        .replace("content-length: \r\n", "");
+    chunked = text.into_bytes();
+    for _ in 0..20 {
+        chunked.extend(format!("64\r\n{}\r\n", "x".repeat(100)).bytes());
+    }
+    assert_eq!(
+        server.client.raw(&chunked).await.problem(),
+        (413, "body_too_large".to_owned())
+    );
+    let header = "x".repeat(100_000);
+    let refused = server
+        .client
+        .send("GET", "/v1/runs", &[("x", &header)], None)
+        .await;
+    assert_eq!(refused.status, 431);
+    assert_eq!(server.client.get("/v1/runs").await.json()["total"], 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_3_slow_clients_lose_their_connection() {
+    let change = limited(|limits| {
+        limits.header_time = Duration::from_millis(100);
+        limits.body_time = Duration::from_millis(100);
+    });
+    let server = TestServer::with_options(Stage::new(), OfflineModel, change).await;
+    let mut slow = TcpStream::connect(server.client.address).await.unwrap();
+    slow.write_all(b"GET /health HTTP/1.1\r\nhost: local")
+        .await
+        .unwrap();
+    let mut received = Vec::new();
+    slow.read_to_end(&mut received).await.unwrap();
+    assert!(
+        !received.starts_with(b"HTTP/1.1 200"),
+        "{}",
+        String::from_utf8_lossy(&received)
+    );
+    let half = server.client.request(
+        "POST",
+        "/v1/runs",
+        &[("content-length", "10"), ("content-type", "application/json")],
+        None,
+    );
+    assert_eq!(
+        server.client.raw(&half).await.problem(),
+        (408, "body_timeout".to_owned())
+    );
+    server.client.get("/health").await.with_status(200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_3_requests_beyond_the_limit_are_refused_until_one_ends() {
+    let change = limited(|limits| limits.requests = 2);
+    let gate = Gate::shut();
+    let model = Scripted::new().lead([says("Done.").behind(&gate)]);
+    let server = TestServer::with_options(Stage::new(), model, change).await;
+    let run = server.start_run(&json!({"goal": "Say done"})).await;
+    let mut first = server
+        .client
+        .stream("GET", &format!("{run}/events"), &[], None)
+        .await;
+    let second = server
+        .client
+        .stream("GET", &format!("{run}/events"), &[], None)
+        .await;
+    assert_eq!((first.status, second.status), (200, 200));
+    let refused = server.client.get("/v1/runs").await;
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(refused.problem(), (429, "too_many_requests".to_owned()));
+    // A client that goes away frees its place. A second event shows that the server has noticed.
+    drop(second);
+    gate.open();
+    first.rest().await;
+    let mut listed = server.client.get("/v1/runs").await;
+    while listed.status == 429 {
+        tokio::task::yield_now().await;
+        listed = server.client.get("/v1/runs").await;
+    }
+    listed.with_status(200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_3_runs_beyond_the_limit_are_refused() {
+    let change = limited(|limits| limits.runs = 1);
+    let gate = Gate::shut();
+    let model = Scripted::new().lead([says("Done.").behind(&gate)]);
+    let server = TestServer::with_options(Stage::new(), model, change).await;
+    let run = server.start_run(&json!({"goal": "Say done"})).await;
+    let refused = server.client.post("/v1/runs", &json!({"goal": "Say more"})).await;
+    assert_eq!(refused.header("retry-after"), "10");
+    assert_eq!(refused.problem(), (429, "too_many_runs".to_owned()));
+    gate.open();
+    server.until_ended(&run).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_8_a_server_that_stops_tells_its_streams_and_leaves_runs_resumable() {
+    let model = Scripted::new().lead([says("Done.").behind(&Gate::shut())]);
+    let mut server = TestServer::start(Stage::new(), model).await;
+    let run = server.start_run(&json!({"goal": "Say done"})).await;
+    let mut events = server
+        .client
+        .stream("GET", &format!("{run}/events"), &[], None)
+        .await;
+    events.wait_for_run_event("agent_started").await;
+    server.begin_to_stop();
+    let last = events.rest().await.pop().unwrap();
+    assert_eq!(
+        (last.name.as_str(), &last.data),
+        ("end", &json!({"reason": "shutting_down"}))
+    );
+    let stage = server.stopped().await;
+
+    // A new server finds the run, and goes on with it.
+    let server = TestServer::start(stage, Scripted::new().lead([says("Done.")])).await;
+    assert_eq!(server.client.get(&run).await.json()["state"], "interrupted");
+    server
+        .client
+        .post_nothing(&format!("{run}/resume"))
+        .await
+        .with_status(202);
+    server.until_ended(&run).await;
+    let ended = server.client.get(&run).await.json();
+    assert_eq!(
+        (&ended["state"], &ended["report"]["summary"]),
+        (&json!("goal_achieved"), &json!("Done."))
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_8_a_client_that_waits_for_an_answer_is_told_that_the_server_stops() {
+    let model = Scripted::new().lead([says("Done.").behind(&Gate::shut())]);
+    let mut server = TestServer::start(Stage::new(), model.clone()).await;
+    let context = server.begin_conversation(&json!({})).await;
+    let client = server.client.clone();
+    let path = format!("{context}/messages");
+    let waiting = tokio::spawn(async move { client.post(&path, &json!({"message": "Say done"})).await });
+    while model.asked().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    server.begin_to_stop();
+    let told = waiting.await.unwrap();
+    assert_eq!(told.problem(), (503, "shutting_down".to_owned()));
+    assert_ne!(told.header("retry-after"), "");
+    server.stopped().await;
+}

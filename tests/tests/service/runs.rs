@@ -1,0 +1,499 @@
+//! HOST-2, APPROVE-2, PAOR-8, PAOR-9: runs over HTTP.
+
+use dirigent::{OfflineModel, Policy, Rule, Ruling};
+use dirigent_tests::http_client::{Client, ServerEvent};
+use dirigent_tests::scripted::{Gate, Scripted, achieved, ask_user, call, calls, plan, says};
+use dirigent_tests::service::TestServer;
+use dirigent_tests::stage::Stage;
+use serde_json::{Value, json};
+
+/// Whether an event belongs to the run's journal.
+fn is_journaled(event: &ServerEvent) -> bool {
+    !event.id.is_empty()
+}
+
+fn ids(events: &[ServerEvent]) -> Vec<&str> {
+    events
+        .iter()
+        .filter(|event| is_journaled(event))
+        .map(|event| event.id.as_str())
+        .collect()
+}
+
+#[tokio::test]
+async fn host_2_a_run_is_started_watched_shown_and_listed() {
+    let stage = Stage::new().file("notes.txt", "one\ntwo\n");
+    let server = TestServer::start(stage, OfflineModel).await;
+    let started = server
+        .client
+        .post("/v1/runs", &json!({"goal": "Count the lines in notes.txt"}))
+        .await;
+    let run = started.with_status(201);
+    let address = started.header("location").to_owned();
+    assert_eq!(address, format!("/v1/runs/{}", run["run"].as_str().unwrap()));
+
+    let mut stream = server
+        .client
+        .stream("GET", &format!("{address}/events"), &[], None)
+        .await;
+    assert_eq!(stream.status, 200);
+    let events = stream.rest().await;
+    assert_eq!(events[0].data["event"], "run_started");
+    assert_eq!(events[events.len() - 2].data["reason"], "goal_achieved");
+    let last = events.last().unwrap();
+    assert_eq!(
+        (last.name.as_str(), &last.data),
+        ("end", &json!({"reason": "ended"}))
+    );
+
+    let shown = server.client.get(&address).await.with_status(200);
+    assert_eq!(shown["state"], "goal_achieved");
+    assert_eq!(shown["seq"], events[events.len() - 2].data["seq"]);
+    assert!(
+        shown["report"]["summary"].as_str().unwrap().contains('2'),
+        "{shown}"
+    );
+    let by_short_id = server.client.get("/v1/runs/last").await.with_status(200);
+    assert_eq!(by_short_id["run"], run["run"]);
+
+    server.until_ended(&address).await;
+    let listed = server
+        .client
+        .get("/v1/runs?state=goal_achieved,failed&q=NOTES&limit=10")
+        .await
+        .with_status(200);
+    assert_eq!(
+        (&listed["total"], &listed["runs"][0]["run"]),
+        (&json!(1), &run["run"])
+    );
+    assert_eq!(
+        server.client.get("/v1/runs?state=running").await.json()["total"],
+        0
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_2_pages_of_runs_follow_each_other() {
+    let server = TestServer::start(Stage::new(), OfflineModel).await;
+    let mut started = Vec::new();
+    for _ in 0..3 {
+        let run = server.start_run(&json!({"goal": "Count the files"})).await;
+        server.until_ended(&run).await;
+        started.push(run.rsplit('/').next().unwrap().to_owned());
+    }
+    let mut seen = Vec::new();
+    let mut page = server.client.get("/v1/runs?limit=2").await.with_status(200);
+    loop {
+        assert_eq!(page["total"], 3);
+        seen.extend(
+            page["runs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|run| run["run"].as_str().unwrap().to_owned()),
+        );
+        let Some(next) = page["next"].as_str() else { break };
+        page = server
+            .client
+            .get(&format!("/v1/runs?limit=2&after={next}"))
+            .await
+            .with_status(200);
+    }
+    started.reverse();
+    assert_eq!(seen, started);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_2_a_client_that_connects_again_misses_nothing_and_gets_nothing_twice() {
+    let stage = Stage::new().file("notes.txt", "one\ntwo\n");
+    let server = TestServer::start(stage, OfflineModel).await;
+    let run = server
+        .start_run(&json!({"goal": "Count the lines in notes.txt"}))
+        .await;
+    let path = format!("{run}/events");
+    let all = server.client.stream("GET", &path, &[], None).await.rest().await;
+    let all: Vec<ServerEvent> = all.into_iter().filter(is_journaled).collect();
+    // Some entry caused several events.
+    assert!(ids(&all).iter().any(|id| id.ends_with(".2")), "{:?}", ids(&all));
+    for (place, event) in all.iter().enumerate() {
+        let headers = [("last-event-id", event.id.as_str())];
+        let rest = server
+            .client
+            .stream("GET", &path, &headers, None)
+            .await
+            .rest()
+            .await;
+        assert_eq!(ids(&rest), ids(&all[place + 1..]), "after {}", event.id);
+    }
+    // The browser does not connect again after the last event.
+    let last = [("last-event-id", all.last().unwrap().id.as_str())];
+    assert_eq!(server.client.stream("GET", &path, &last, None).await.status, 204);
+    // A number of an entry means all its events.
+    let from_third = server
+        .client
+        .stream("GET", &format!("{path}?after=2"), &[], None)
+        .await
+        .rest()
+        .await;
+    assert_eq!(from_third[0].id, "3.1");
+    for wrong in ["x", "1.", ".1", "-1", "1.x"] {
+        let refused = server.client.get(&format!("{path}?after={wrong}")).await;
+        assert_eq!(refused.problem(), (400, "invalid_position".to_owned()), "{wrong}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_2_two_clients_that_watch_a_run_see_the_same_and_neither_ends_it() {
+    let gate = Gate::shut();
+    let model = Scripted::new().lead([says("Done.").behind(&gate)]);
+    let server = TestServer::start(Stage::new(), model).await;
+    let run = server.start_run(&json!({"goal": "Say done"})).await;
+    let path = format!("{run}/events");
+    let mut one = server.client.stream("GET", &path, &[], None).await;
+    let mut other = server.client.stream("GET", &path, &[], None).await;
+    let mut gone = server.client.stream("GET", &path, &[], None).await;
+    gone.wait_for_run_event("agent_started").await;
+    drop(gone);
+    gate.open();
+    let (one, other) = (one.rest().await, other.rest().await);
+    assert_eq!(one, other);
+    assert_eq!(one[one.len() - 2].data["reason"], "goal_achieved");
+    server.stop().await;
+}
+
+/// A model whose lead runs a tool that needs approval, and then says `after`.
+fn asking_model(after: &str) -> Scripted {
+    Scripted::new().lead([
+        call(
+            "file_operations",
+            json!({"operation": "write", "path": "a.txt", "content": "one\n"}),
+        ),
+        says(after),
+    ])
+}
+
+/// A server whose runs ask before files are changed.
+async fn asking_server(model: Scripted) -> TestServer {
+    let server = TestServer::start(Stage::new().file("dirigent.md", ""), model).await;
+    let rule = Rule {
+        ruling: Ruling::Ask,
+        calls: "file_operations(operation: write)".parse().unwrap(),
+    };
+    let goal = server.goal("Write a.txt").policy(Policy { rules: vec![rule] });
+    let goal = goal.user(dirigent::UserPresence::Present);
+    server.dirigent.start(goal).await.unwrap();
+    server
+}
+
+/// Waits until the last run asks for an approval, and returns what waits.
+async fn waiting(client: &Client) -> Value {
+    let mut events = client.stream("GET", "/v1/runs/last/events", &[], None).await;
+    events.wait_for_run_event("approval_asked").await;
+    client.get("/v1/runs/last/approvals").await.with_status(200)
+}
+
+#[tokio::test]
+async fn approve_2_a_call_is_shown_with_its_digest_and_approved_once() {
+    let server = asking_server(asking_model("Written.")).await;
+    let shown = waiting(&server.client).await;
+    let approval = &shown["approvals"][0];
+    assert_eq!(approval["parameters"]["path"], "a.txt");
+    assert!(approval["suggestions"].is_array(), "{approval}");
+    let all = server.client.get("/v1/approvals").await.with_status(200);
+    assert_eq!(all["runs"][0]["approvals"][0]["digest"], approval["digest"]);
+
+    let path = format!("/v1/runs/last/approvals/{}", approval["effect"].as_str().unwrap());
+    let changed = json!({"digest": "0".repeat(64), "answer": "approve"});
+    assert_eq!(
+        server.client.post(&path, &changed).await.problem(),
+        (409, "call_changed".to_owned())
+    );
+    let edited = json!({"digest": approval["digest"], "answer": "edit", "parameters": {"operation": "fly"}});
+    assert_eq!(
+        server.client.post(&path, &edited).await.problem(),
+        (422, "invalid_parameters".to_owned())
+    );
+    let unknown = json!({"digest": approval["digest"], "answer": "maybe"});
+    assert_eq!(
+        server.client.post(&path, &unknown).await.problem(),
+        (422, "invalid_value".to_owned())
+    );
+    let approved = json!({"digest": approval["digest"], "answer": "approve"});
+    assert_eq!(
+        server.client.post(&path, &approved).await.with_status(200)["state"],
+        "accepted"
+    );
+    let again = server.client.post(&path, &approved).await;
+    assert_eq!(again.status, 409, "{again:?}");
+
+    let run = server.client.get("/v1/runs/last").await.json();
+    server
+        .until_ended(&format!("/v1/runs/{}", run["run"].as_str().unwrap()))
+        .await;
+    assert_eq!(server.stage.read("a.txt"), "one\n");
+    assert_eq!(server.client.get("/v1/approvals").await.json()["runs"], json!([]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn approve_2_an_approval_with_other_parameters_runs_these() {
+    let server = asking_server(asking_model("Written.")).await;
+    let approval = waiting(&server.client).await["approvals"][0].clone();
+    let path = format!("/v1/runs/last/approvals/{}", approval["effect"].as_str().unwrap());
+    let parameters = json!({"operation": "write", "path": "b.txt", "content": "two\n"});
+    let edited = json!({"digest": approval["digest"], "answer": "edit", "parameters": parameters});
+    let decided = server.client.post(&path, &edited).await.with_status(200);
+    server
+        .until_ended(&format!("/v1/runs/{}", decided["run"].as_str().unwrap()))
+        .await;
+    assert_eq!(server.stage.read("b.txt"), "two\n");
+    assert!(!server.stage.workspace().join("a.txt").exists());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn paor_9_a_question_is_answered_by_the_number_of_a_choice_or_refused() {
+    let steps = calls(
+        "look",
+        [("file_operations", json!({"operation": "list", "path": "."}))],
+    );
+    let model = Scripted::new()
+        .lead([plan("Look.", [steps.clone()]), plan("Look again.", [steps])])
+        .reflector([ask_user("It is not clear.", "Which one?"), achieved("Done.")]);
+    let server = TestServer::start(Stage::new(), model).await;
+    let run = server.start_run(&json!({"goal": "Look"})).await;
+    let mut events = server
+        .client
+        .stream("GET", &format!("{run}/events"), &[], None)
+        .await;
+    let asked = events.wait_for_run_event("question_asked").await;
+    assert_eq!(asked.data["question"], "Which one?");
+    let path = format!("{run}/answers");
+    let unknown = json!({"answer": "The first", "question": "a99.1"});
+    assert_eq!(
+        server.client.post(&path, &unknown).await.problem(),
+        (409, "no_such_question".to_owned())
+    );
+    let wrong = json!({"answer": "The first", "question": "x"});
+    assert_eq!(
+        server.client.post(&path, &wrong).await.problem(),
+        (422, "invalid_value".to_owned())
+    );
+    let listed = server.client.get("/v1/approvals").await.json();
+    assert_eq!(listed["runs"][0]["questions"][0]["question"], "Which one?");
+    server
+        .client
+        .post(&path, &json!({"answer": "The first"}))
+        .await
+        .with_status(200);
+    let again = server.client.post(&path, &json!({"answer": "The second"})).await;
+    assert_eq!(again.status, 409, "{again:?}");
+    server.until_ended(&run).await;
+    assert_eq!(server.client.get(&run).await.json()["report"]["summary"], "Done.");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn paor_8_guidance_reaches_a_run_and_a_cancelled_run_accepts_none() {
+    let gate = Gate::shut();
+    let model = Scripted::new().lead([says("Done.").behind(&gate), says("Really done.")]);
+    let server = TestServer::start(Stage::new(), model.clone()).await;
+    let run = server.start_run(&json!({"goal": "Say done"})).await;
+    let mut events = server
+        .client
+        .stream("GET", &format!("{run}/events"), &[], None)
+        .await;
+    events.wait_for_run_event("agent_started").await;
+    let path = format!("{run}/guidance");
+    server
+        .client
+        .post(&path, &json!({"guidance": "Be brief"}))
+        .await
+        .with_status(200);
+    let told = events.wait_for_run_event("guided").await;
+    assert_eq!(told.data["guidance"], "Be brief");
+    for (body, field) in [
+        (json!({"guidance": " "}), "guidance"),
+        (json!({"guidance": "x", "agent": "b2"}), "agent"),
+        (json!({"guidance": "x", "agent": "a1", "when": "now"}), "when"),
+        (json!({"guidance": "x", "when": "later"}), "when"),
+        (json!({"guidance": "x", "why": "because"}), "why"),
+        (json!({"guidance": 7}), "guidance"),
+    ] {
+        let refused = server.client.post(&path, &body).await;
+        assert_eq!(refused.problem(), (422, "invalid_value".to_owned()), "{body}");
+        assert!(
+            refused.json()["detail"].as_str().unwrap().contains(field),
+            "{refused:?}"
+        );
+    }
+    let nobody = json!({"guidance": "x", "agent": "a99"});
+    assert_eq!(
+        server.client.post(&path, &nobody).await.problem(),
+        (409, "no_such_agent".to_owned())
+    );
+    server
+        .client
+        .post_nothing(&format!("{run}/cancel"))
+        .await
+        .with_status(200);
+    server.until_ended(&run).await;
+    assert_eq!(server.client.get(&run).await.json()["state"], "cancelled");
+    let late = server.client.post(&path, &json!({"guidance": "Too late"})).await;
+    assert_eq!(late.problem(), (409, "run_ended".to_owned()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_9_a_run_is_forked_compared_drawn_and_undone() {
+    let write = json!({"operation": "write", "path": "a.txt", "content": "one\n"});
+    let model = Scripted::new()
+        .lead([
+            plan("Write a file.", [calls("write", [("file_operations", write)])]),
+            says("Nothing else to do."),
+        ])
+        .reflector([achieved("Written.")]);
+    let server = TestServer::start(Stage::new(), model).await;
+    let run = server
+        .start_run(&json!({"goal": "Write a.txt", "user": "absent"}))
+        .await;
+    server.until_ended(&run).await;
+
+    let graph = server.client.get(&format!("{run}/graph")).await.with_status(200);
+    let subtask = &graph["iterations"][0]["subtasks"][0];
+    assert_eq!(
+        (&subtask["id"], &subtask["state"]),
+        (&json!("write"), &json!("succeeded"))
+    );
+    let drawing = server
+        .client
+        .get(&format!("{run}/graph?format=mermaid&iteration=1"))
+        .await;
+    assert!(drawing.body.starts_with("flowchart TD\n"), "{drawing:?}");
+
+    let diff = server.client.get(&format!("{run}/diff")).await.with_status(200);
+    assert_eq!(diff["files"][0]["path"], "a.txt");
+    let patch = server
+        .client
+        .send("GET", &format!("{run}/diff"), &[("accept", "text/x-diff")], None)
+        .await;
+    assert_eq!(patch.body, diff["diff"].as_str().unwrap());
+
+    let preview = server.client.get(&format!("{run}/undo")).await.with_status(200);
+    assert_eq!(preview["steps"], json!([{"action": "delete", "path": "a.txt"}]));
+    assert_eq!(server.stage.read("a.txt"), "one\n");
+    std::fs::write(server.stage.workspace().join("a.txt"), "changed\n").unwrap();
+    let refused = server.client.post_nothing(&format!("{run}/undo")).await;
+    assert_eq!(refused.problem(), (409, "undo_refused".to_owned()));
+    std::fs::write(server.stage.workspace().join("a.txt"), "one\n").unwrap();
+    let undone = server
+        .client
+        .post(&format!("{run}/undo"), &json!({"include_commands": false}))
+        .await;
+    assert_eq!(undone.with_status(200)["done"], preview["steps"]);
+    assert!(!server.stage.workspace().join("a.txt").exists());
+
+    let forked = server
+        .client
+        .post(&format!("{run}/fork"), &json!({"at": 1, "user": "absent"}))
+        .await;
+    assert_eq!(forked.with_status(201)["forked_from"]["at"], 1);
+    server.until_ended(forked.header("location")).await;
+    let nowhere = server
+        .client
+        .post(&format!("{run}/fork"), &json!({"at": 999}))
+        .await;
+    assert_eq!(nowhere.problem(), (409, "cannot_fork".to_owned()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_6_limits_and_a_model_are_set_for_a_run() {
+    let model = Scripted::new().lead([says("Done.")]);
+    let server = TestServer::start(Stage::new(), model.clone()).await;
+    let limits = json!({"max_iterations": 3, "timeout": "90s", "max_cost": 2.5});
+    let run = server
+        .start_run(&json!({"goal": "Say done", "limits": limits, "model": "fast"}))
+        .await;
+    server.until_ended(&run).await;
+    assert_eq!(model.asked()[0].model.as_deref(), Some("fast"));
+    for (body, detail) in [
+        (
+            json!({"goal": "x", "limits": {"max_iterations": 0}}),
+            "`limits.max_iterations` must be a whole number of at least 1",
+        ),
+        (
+            json!({"goal": "x", "limits": {"most": 1}}),
+            "there is no such limit",
+        ),
+        (json!({"goal": "x", "workspace": "work"}), "not an absolute path"),
+        (json!({"goal": "x", "mode": "fly"}), "`mode`"),
+        (json!({"goal": "x", "tools": []}), "unknown field `tools`"),
+        (json!({"text": "x"}), "unknown field `text`"),
+        (json!([1]), "the body is invalid"),
+    ] {
+        let refused = server.client.post("/v1/runs", &body).await;
+        assert_eq!(refused.problem(), (422, "invalid_value".to_owned()), "{body}");
+        assert!(
+            refused.json()["detail"].as_str().unwrap().contains(detail),
+            "{refused:?}"
+        );
+    }
+    for (body, code) in [
+        (json!({"goal": " "}), "empty_goal"),
+        (
+            json!({"goal": "x", "workspace": "/nowhere/at/all"}),
+            "unusable_workspace",
+        ),
+        (
+            json!({"goal": "x", "system_prompt": "none"}),
+            "unknown_system_prompt",
+        ),
+    ] {
+        let refused = server.client.post("/v1/runs", &body).await;
+        assert_eq!(refused.problem(), (422, code.to_owned()), "{body}");
+    }
+    assert_eq!(server.client.get("/v1/runs").await.json()["total"], 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_2_unknown_runs_and_invalid_requests_have_codes() {
+    let server = TestServer::start(Stage::new(), OfflineModel).await;
+    let run = "/v1/runs/0190a1b2-c3d4-7e5f-8a6b-0123456789ab";
+    for path in ["", "/events", "/graph", "/diff", "/undo", "/approvals"] {
+        let reply = server.client.get(&format!("{run}{path}")).await;
+        assert_eq!(reply.problem(), (404, "unknown_run".to_owned()), "{path}");
+    }
+    assert_eq!(
+        server.client.get("/v1/runs/xyz").await.problem(),
+        (404, "unknown_run".to_owned())
+    );
+    for query in ["state=flying", "limit=x", "page=2"] {
+        let reply = server.client.get(&format!("/v1/runs?{query}")).await;
+        assert!([400, 422].contains(&reply.problem().0), "{query}");
+    }
+    let text = [("content-type", "application/json")];
+    for (body, code) in [
+        ("{", "invalid_json"),
+        ("{\"goal\": \"x\"} {}", "invalid_json"),
+        ("", "no_body"),
+    ] {
+        let mut request = server.client.request(
+            "POST",
+            "/v1/runs",
+            &[text[0], ("content-length", &body.len().to_string())],
+            None,
+        );
+        request.extend(body.bytes());
+        assert_eq!(
+            server.client.raw(&request).await.problem(),
+            (400, code.to_owned()),
+            "{body}"
+        );
+    }
+    server.stop().await;
+}
