@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) fn of_view(view: &RunView) -> Value {
     let policy = &view.run().spec().setup.policy;
     let approvals = view.waiting().into_iter().map(|call| {
-        let suggestions = policy.suggestions(&call.approval);
+        let suggestions = call.approval.suggestions(policy);
         let mut object = json!(call);
         object["suggestions"] = json!(suggestions.iter().map(ToString::to_string).collect::<Vec<_>>());
         object
