@@ -5,6 +5,7 @@
 mod agents;
 mod approvals;
 mod args;
+mod call_name;
 mod chat;
 mod config;
 mod conversations;

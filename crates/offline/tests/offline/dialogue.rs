@@ -251,7 +251,8 @@ pub fn lines(first: usize, total: usize, text: &str) -> Value {
 pub mod list {
     pub const CLASHES: &str = "`read` is in use already";
     pub const LIBRARY: &str = "Uses that seem to belong to a library, which a rename would break";
-    pub const MEMBERS: &str = "Uses whose object or type the syntax does not show, so some may be other symbols";
+    pub const MEMBERS: &str =
+        "Uses whose object or type the syntax does not show, so some may be other symbols";
     pub const MENTIONS: &str = "In comments and strings, which a rename leaves as they are";
     pub const MODULES: &str = "Imports of a module with this name, whose file keeps its name";
 }

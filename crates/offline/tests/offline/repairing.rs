@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::dialogue::{
-    Dialogue, exited, file, graph, list, listing, matches, plan_request, ran, skipped, success, usages, with_list,
+    Dialogue, exited, file, graph, list, listing, matches, plan_request, ran, skipped, success, usages,
+    with_list,
 };
 
 const GOAL: &str = "rename parse to read";

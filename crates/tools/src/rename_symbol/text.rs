@@ -28,25 +28,47 @@ pub(super) fn preview(report: &Report) -> String {
         section(&mut text, &heading, &report.clashes, totals.clashes, located);
     }
     let heading = "Uses that seem to belong to a library, which a rename would break";
-    section(&mut text, heading, &report.foreign, totals.foreign, lines_of_files);
+    section(
+        &mut text,
+        heading,
+        &report.foreign,
+        totals.foreign,
+        lines_of_files,
+    );
     let heading = "Imports of a module with this name, whose file keeps its name";
     section(&mut text, heading, &report.modules, totals.modules, located);
     let heading = "Uses whose object or type the syntax does not show, so some may be other symbols";
-    section(&mut text, heading, &report.members, totals.members, lines_of_files);
+    section(
+        &mut text,
+        heading,
+        &report.members,
+        totals.members,
+        lines_of_files,
+    );
     let heading = "In comments and strings, which a rename leaves as they are";
-    section(&mut text, heading, &report.mentions, totals.mentions, |mentions| {
-        let rows = mentions.iter().map(|mention| {
-            let (path, at) = (&mention.path, &mention.location);
-            let kind = match mention.prose {
-                Prose::String => "string",
-                Prose::Comment => "comment",
-            };
-            format!("{path}:{}:{}: {kind}: {}\n", at.line, at.column, at.text)
-        });
-        rows.collect()
-    });
+    section(
+        &mut text,
+        heading,
+        &report.mentions,
+        totals.mentions,
+        |mentions| {
+            let rows = mentions.iter().map(|mention| {
+                let (path, at) = (&mention.path, &mention.location);
+                let kind = match mention.prose {
+                    Prose::String => "string",
+                    Prose::Comment => "comment",
+                };
+                format!("{path}:{}:{}: {kind}: {}\n", at.line, at.column, at.text)
+            });
+            rows.collect()
+        },
+    );
     if !report.similar.is_empty() {
-        let _ = writeln!(text, "\nNames similar to `{from}`: `{}`", report.similar.join("`, `"));
+        let _ = writeln!(
+            text,
+            "\nNames similar to `{from}`: `{}`",
+            report.similar.join("`, `")
+        );
     }
     let heading = "Files with syntax errors, where uses may be missed";
     section(

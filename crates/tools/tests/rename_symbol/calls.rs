@@ -46,7 +46,10 @@ async fn a_preview_changes_nothing_and_is_the_default() {
 async fn a_model_reads_a_preview_as_text() {
     let workspace = workspace(&[
         ("a.py", "import old\nfrom library import old\nold(old)\n"),
-        ("b: 1.rs", "// old: 1:2: string\nfn old() { \"old\"; }\nfn taken() { x.old() }\n"),
+        (
+            "b: 1.rs",
+            "// old: 1:2: string\nfn old() { \"old\"; }\nfn taken() { x.old() }\n",
+        ),
         ("c.rs", "fn old( {\n"),
         ("d.rs", "\0"),
     ]);

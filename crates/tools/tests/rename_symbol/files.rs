@@ -154,7 +154,9 @@ async fn long_lists_are_cut_and_counted() {
     assert_eq!(output["totals"]["mentions"], 250);
     let text = super::output(&result);
     assert!(text.starts_with("401 uses of `old` in 3 files; no searched file defines it; only the first 200 are listed\n\na.py (150)\n"));
-    assert!(text.contains("\n\nIn comments and strings, which a rename leaves as they are (the first 200 of 250):\nb.py:1:9: "));
+    assert!(text.contains(
+        "\n\nIn comments and strings, which a rename leaves as they are (the first 200 of 250):\nb.py:1:9: "
+    ));
 }
 
 #[tokio::test]
