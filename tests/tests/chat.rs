@@ -236,6 +236,46 @@ fn host_3_scripts_send_one_message_or_a_line_for_each() {
 }
 
 #[test]
+fn host_3_the_last_conversation_is_the_last_of_the_current_folder() {
+    let served = Served::new("", counting());
+    let place = &served.place;
+    let none = place.dirigent(["chat", "-c", "last", "hello"]).with_code(2);
+    assert!(
+        none.stderr.contains("no conversation `last`"),
+        "{}",
+        none.stderr
+    );
+    let _ = place.dirigent(["chat", "-w", "work", "hello"]).with_code(0);
+    let elsewhere = place.dirigent(["chat", "-c", "last", "hello"]).with_code(2);
+    let id = listed(place)[0]["conversation"].as_str().unwrap().to_owned();
+    assert!(
+        elsewhere.stderr.contains("no conversation works in ")
+            && elsewhere.stderr.contains("/work: continue it with its id"),
+        "{}",
+        elsewhere.stderr
+    );
+
+    let _ = place.dirigent(["chat", "hello"]).with_code(0);
+    let _ = place.dirigent(["chat", "-c", &id, "and again"]).with_code(0);
+    let here = place.dirigent(["chat", "-c", "last", "hello"]).with_code(0);
+    assert_eq!(here.stdout.trim(), "Answer 2.");
+    let turns: Vec<Value> = listed(place).iter().map(|one| one["turns"].clone()).collect();
+    assert_eq!(turns, [2, 2]);
+
+    let list = place.dirigent(["conversations", "list"]).with_code(0).stdout;
+    let folders: Vec<bool> = list.lines().map(|line| line.ends_with("/work")).collect();
+    assert_eq!(folders, [false, true], "{list}");
+}
+
+#[test]
+fn host_3_a_pipe_gets_the_markdown_of_an_answer_unchanged() {
+    let answer = "# Title\n\n```mermaid\ngraph TD\n```\n\nuse `%` and **that**\n";
+    let served = Served::new("", Script::from_fn(move |_| Turn::text(answer)));
+    let shown = served.place.dirigent(["chat", "hello"]).with_code(0);
+    assert_eq!(shown.stdout.trim_end(), answer.trim_end());
+}
+
+#[test]
 fn host_3_conversations_are_renamed_and_deleted() {
     let served = Served::new("", counting());
     let place = &served.place;
@@ -387,8 +427,9 @@ fn intent_1_facts_and_decisions_can_be_given_in_words() {
         "{}",
         kept.stdout
     );
+    let id = listed(place)[0]["conversation"].as_str().unwrap().to_owned();
     let recalled = place
-        .dirigent(["chat", "-c", "last", "what is my name?"])
+        .dirigent(["chat", "-c", &id, "what is my name?"])
         .with_code(0);
     assert_eq!(recalled.stdout.trim(), "You told me: my name is Ann");
     assert!(served.requests().is_empty());
@@ -396,19 +437,15 @@ fn intent_1_facts_and_decisions_can_be_given_in_words() {
     assert!(facts.stdout.contains("my name is Ann"), "{}", facts.stdout);
 
     // A call about which the user decides in words was shown in full before.
-    let waiting = place.dirigent(["chat", "-c", "last", "make a file"]).with_code(4);
+    let waiting = place.dirigent(["chat", "-c", &id, "make a file"]).with_code(4);
     assert!(waiting.stderr.contains("touch made.txt"), "{waiting}");
     assert!(
         waiting.stderr.contains("works in "),
         "the conversation has another folder: {waiting}"
     );
-    let unclear = place
-        .dirigent(["chat", "-c", "last", "yes, but wait"])
-        .with_code(4);
+    let unclear = place.dirigent(["chat", "-c", &id, "yes, but wait"]).with_code(4);
     assert!(unclear.stdout.contains("touch made.txt"), "{}", unclear.stdout);
-    let done = place
-        .dirigent(["chat", "-c", "last", "yes, go ahead"])
-        .with_code(0);
+    let done = place.dirigent(["chat", "-c", &id, "yes, go ahead"]).with_code(0);
     assert_eq!(done.stdout.trim(), "Made it.");
     assert!(place.folder().join("work/made.txt").exists());
 
@@ -434,9 +471,15 @@ fn host_4_the_offline_model_works_in_a_conversation() {
         .dirigent(["chat", "-w", "work", "count the lines in notes.txt"])
         .with_code(0);
     assert!(first.stdout.contains('2'), "{}", first.stdout);
+    let id = listed(&place)[0]["conversation"].as_str().unwrap().to_owned();
     let second = place
-        .dirigent(["chat", "-c", "last", "replace 'two' with 'three'"])
+        .dirigent(["chat", "-c", &id, "replace 'two' with 'three'"])
         .with_code(0);
+    assert!(
+        second.stderr.contains(" · 1 file changed: notes.txt · "),
+        "{}",
+        second.stderr
+    );
     assert!(second.stdout.contains("three"), "{}", second.stdout);
     assert_eq!(place.read("notes.txt"), "one\nthree\n");
     let undone = ended(&mut place.command(["undo", "last", "--yes"])).with_code(0);

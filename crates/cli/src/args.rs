@@ -328,7 +328,8 @@ Examples:
 pub(crate) struct ChatCommand {
     /// A message to send; prints the answer and exits
     pub(crate) message: Option<String>,
-    /// Continue a conversation: `last`, an id, or at least four hex digits from the start or end of the id [default: a new one]
+    /// Continue a conversation: `last` (of the current folder), an id, or at least four hex digits from the start or end of the id
+    /// [default: a new one]
     #[arg(long, short, value_name = "ID", conflicts_with = "workspace")]
     pub(crate) context: Option<String>,
     /// The folder to work in; file tools cannot leave it

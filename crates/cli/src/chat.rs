@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use console::style;
 use dirigent::events::EndReason;
 use dirigent::{
-    Conversation, ConversationInfo, ConversationSettings, Dirigent, Mode, Report, ResumedTurn, RunHandle,
-    Sent, SteerOutcome, StillWaiting, UserPresence,
+    Conversation, ConversationFilter, ConversationInfo, ConversationSettings, Dirigent, DirigentError, Mode,
+    Report, ResumedTurn, RunHandle, Sent, SteerOutcome, StillWaiting, UserPresence,
 };
 
 use crate::args::{ChatCommand, DiffCommand, UndoCommand, WatchOptions};
 use crate::chat_input::{COMMANDS, ChatLine, Input, ReadLine, command_name, parse};
 use crate::config;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::interactive::HistoryCursor;
 use crate::markdown;
 use crate::mcp;
@@ -28,6 +28,8 @@ use crate::workflow_text;
 
 /// The number of earlier turns that are shown when a conversation is opened.
 const SHOWN_TURNS: usize = 3;
+/// The number of changed files that the line about a turn names.
+const SHOWN_FILES: usize = 5;
 /// The number of earlier messages in the history of the line editor.
 const HISTORY: usize = 100;
 
@@ -83,6 +85,7 @@ impl<'a> Chat<'a> {
             dirigent.system_prompts().get(name, None).await?;
         }
         let conversation = match &command.context {
+            Some(text) if text == "last" => last_conversation(&dirigent, &command.workspace).await?,
             Some(text) => dirigent.find_conversation(text).await?,
             None => {
                 let settings = ConversationSettings {
@@ -356,7 +359,7 @@ impl<'a> Chat<'a> {
             Sent::Resumed(resumed) => self.watch_resumed(&resumed, signals).await,
             Sent::AskedBack(waiting) => self.ask_back(&waiting).await,
             Sent::Answer(answer) => {
-                self.output.print(&format!("\n{}", markdown::render(&answer)));
+                self.print_markdown(&answer);
                 Ok(Exit::Success)
             }
             _ => Ok(Exit::Success),
@@ -424,6 +427,15 @@ impl<'a> Chat<'a> {
         Ok(Exit::from_end_reason(ended.report.end.as_ref()))
     }
 
+    /// Prints a model's Markdown: rendered at a terminal, unchanged into a pipe or a file.
+    fn print_markdown(&self, markdown: &str) {
+        if self.output.is_terminal() {
+            self.output.print(&format!("\n{}", markdown::render(markdown)));
+        } else {
+            self.output.print(markdown);
+        }
+    }
+
     /// Prints the part of the answer that was not yet printed while streaming, or why there is no answer.
     fn print_answer(&self, ended: &EndedRun, run: &RunHandle) {
         let report = &ended.report;
@@ -431,7 +443,7 @@ impl<'a> Chat<'a> {
         let rest = answer.map_or(&*report.summary, |answer| answer.rest(&report.summary));
         match &report.end {
             Some(EndReason::GoalAchieved) if rest.trim().is_empty() && !report.summary.is_empty() => {}
-            Some(EndReason::GoalAchieved) => self.output.print(&format!("\n{}", markdown::render(rest))),
+            Some(EndReason::GoalAchieved) => self.print_markdown(rest),
             Some(EndReason::Cancelled) => self.output.note("\n  stopped; changes made so far remain"),
             Some(EndReason::UserRequired) => {
                 self.output.note(
@@ -449,7 +461,10 @@ impl<'a> Chat<'a> {
             }
             None => {}
         }
-        self.output.note(&style(turn_line(report)).dim().to_string());
+        let refused = ended.events.with_view(|view| view.report().refused_calls);
+        let refused = refused.unwrap_or_default();
+        self.output
+            .note(&style(turn_line(report, refused)).dim().to_string());
     }
 
     async fn undo(&self) -> anyhow::Result<()> {
@@ -484,14 +499,25 @@ impl<'a> Chat<'a> {
 }
 
 /// A line about what a turn did and used.
-fn turn_line(report: &Report) -> String {
+fn turn_line(report: &Report, refused: u32) -> String {
     let mut parts = Vec::new();
     let plural = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
-    if report.usage.tool_calls > 0 {
-        parts.push(plural(report.usage.tool_calls.into(), "call"));
+    let calls = report.usage.tool_calls.saturating_add(refused);
+    if calls > 0 {
+        let refused = match refused {
+            0 => String::new(),
+            refused => format!(" ({refused} refused)"),
+        };
+        parts.push(format!("{}{refused}", plural(calls.into(), "tool call")));
     }
     if !report.changed.is_empty() {
-        parts.push(format!("{} changed", plural(report.changed.len() as u64, "file")));
+        let files = report.changed.iter().take(SHOWN_FILES);
+        let mut files: Vec<String> = files.map(|file| sanitize(&file.path)).collect();
+        if let more @ 1.. = report.changed.len() - files.len() {
+            files.push(format!("{more} more"));
+        }
+        let changed = plural(report.changed.len() as u64, "file");
+        parts.push(format!("{changed} changed: {}", files.join(", ")));
     }
     parts.push(plural(report.usage.tokens(), "token"));
     if !report.usage.cost.is_zero() {
@@ -499,6 +525,31 @@ fn turn_line(report: &Report) -> String {
     }
     parts.push(report.duration.to_string());
     format!("  {}", parts.join(" · "))
+}
+
+/// Finds the conversation in this folder that was used last.
+async fn last_conversation(dirigent: &Dirigent, folder: &Path) -> anyhow::Result<Conversation> {
+    let workspace = folder.canonicalize().map_err(|error| DirigentError::Workspace {
+        path: folder.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let filter = ConversationFilter {
+        workspace: Some(workspace.to_string_lossy().into_owned()),
+        limit: Some(1),
+        ..ConversationFilter::default()
+    };
+    if let [last] = dirigent.conversations(filter).await?.as_slice() {
+        return Ok(dirigent.conversation(last.id).await?);
+    }
+    // Fails if there is no conversation in any folder.
+    let elsewhere = dirigent.find_conversation("last").await?.info().await?;
+    let error = format!(
+        "no conversation works in {}; the last one, {}, works in {}: continue it with its id, or start a new one without --context",
+        workspace.display(),
+        elsewhere.id.short(),
+        elsewhere.workspace.display()
+    );
+    Err(UsageError(sanitize(&error)).into())
 }
 
 async fn open_with_model(

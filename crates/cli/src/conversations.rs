@@ -64,13 +64,15 @@ async fn list(
         } else {
             &info.title
         };
+        let folder = sanitize(&info.workspace.display().to_string());
         output.print(&format!(
-            "{}  {}  {:>4} {}  {}",
+            "{}  {}  {:>4} {}  {}  {}",
             style(info.id.short()).bold(),
             local(info.used_at),
             info.turns,
             if info.turns == 1 { "turn " } else { "turns" },
-            sanitize(title)
+            sanitize(title),
+            style(format!("in {folder}")).dim()
         ));
     }
     Ok(Exit::Success)

@@ -9,8 +9,9 @@ use dirigent::{Delta, Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::answer_stream::AnswerStream;
+use crate::call_name::call_name;
 use crate::output::sanitize;
-use crate::plain;
+use crate::plain::{self, EventLines};
 use crate::prompt::Prompt;
 use crate::tail::Tail;
 
@@ -22,6 +23,7 @@ const OTHER_LINES: usize = 10;
 
 pub(crate) struct LiveTree {
     lines: MultiProgress,
+    events: EventLines,
     status: ProgressBar,
     phase: String,
     /// The lead's scope. The lead has no separate line, so its changes are printed.
@@ -68,6 +70,7 @@ impl LiveTree {
         status.enable_steady_tick(TICK);
         LiveTree {
             lines,
+            events: EventLines::default(),
             status,
             phase: String::new(),
             lead: None,
@@ -86,6 +89,11 @@ impl LiveTree {
     pub(crate) fn show(&mut self, event: &Event) {
         self.update_previews(event);
         self.announce_first_change(event);
+        // The status shows the phase.
+        let lines = match &event.kind {
+            EventKind::PhaseChanged { .. } => None,
+            _ => self.events.lines(event),
+        };
         match &event.kind {
             EventKind::PhaseChanged { transition } => {
                 let iteration = style(format!("(iteration {})", transition.iteration)).dim();
@@ -105,22 +113,24 @@ impl LiveTree {
             | EventKind::QuestionAnswered { .. }
             | EventKind::QuestionExpired { .. }
             | EventKind::ModelFailed { .. }
+            | EventKind::ToolRefused { .. }
+            | EventKind::Reflected { .. }
             | EventKind::CallsAllowed { .. }
             | EventKind::ToolsChanged { .. }
             | EventKind::WorkspaceShared { .. }
-            | EventKind::Resumed => self.print_event(event),
+            | EventKind::Resumed => self.print_event(lines, event),
             EventKind::ToolFinished { success: false, .. }
             | EventKind::AgentFinished { failure: Some(_), .. } => {
-                self.print_event(event);
+                self.print_event(lines, event);
             }
-            EventKind::ToolStarted { tool, .. } => {
-                let call = style(sanitize(&format!("{} {tool}", event.scope))).dim();
+            EventKind::ToolStarted { tool, parameters, .. } => {
+                let call = style(format!("{} {}", event.scope, call_name(tool, parameters))).dim();
                 self.status.set_message(format!("{} {call}", self.phase));
             }
             EventKind::ToolFinished { changes, .. }
                 if self.lead == Some(event.scope) && !changes.is_empty() =>
             {
-                self.print_event(event);
+                self.print_event(lines, event);
             }
             EventKind::AgentStarted {
                 role: AgentRole::Lead,
@@ -323,8 +333,8 @@ impl LiveTree {
         self.answer
     }
 
-    fn print_event(&mut self, event: &Event) {
-        match plain::lines(event) {
+    fn print_event(&mut self, lines: Option<String>, event: &Event) {
+        match lines {
             Some(text) if plain::is_user_action(event) => self.print_now(&text),
             Some(text) => self.print(text),
             None => {}

@@ -6,6 +6,7 @@ mod agents;
 mod answer_stream;
 mod approvals;
 mod args;
+mod call_name;
 mod chat;
 mod chat_input;
 mod config;

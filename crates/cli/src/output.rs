@@ -36,6 +36,11 @@ impl Output {
         self.interactive
     }
 
+    /// Returns true if standard output is a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
     /// Returns true if the terminal can redraw lines.
     pub(crate) fn can_redraw(&self) -> bool {
         self.redraws

@@ -22,6 +22,7 @@ pub(crate) enum Screen<'a> {
 /// Plain lines, for output that cannot be redrawn.
 pub(crate) struct PlainScreen<'a> {
     output: &'a Output,
+    events: plain::EventLines,
     /// The prompt on the current line, which has no line break yet.
     unfinished_line: Option<String>,
     /// Output to print once the open dialog is closed; `None` while no dialog is open.
@@ -42,6 +43,7 @@ impl<'a> Screen<'a> {
         } else {
             Screen::Plain(PlainScreen {
                 output,
+                events: plain::EventLines::default(),
                 unfinished_line: None,
                 deferred: None,
                 hint_shown: false,
@@ -57,7 +59,7 @@ impl<'a> Screen<'a> {
                 }
             }
             Screen::Plain(lines) => {
-                if let Some(text) = plain::lines(event) {
+                if let Some(text) = lines.events.lines(event) {
                     lines.print(text, plain::is_user_action(event));
                 }
             }

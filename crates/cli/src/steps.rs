@@ -105,6 +105,14 @@ fn describe(kind: &EventKind) -> String {
             metadata,
             ..
         } => format!("{tool} failed: {error}{}", metadata_text(metadata)),
+        EventKind::ToolRefused {
+            tool,
+            parameters,
+            error,
+        } => format!("{tool} {parameters} refused: {error}"),
+        EventKind::Reflected { reflection } => {
+            format!("{}: {}", reflection.verdict, reflection.summary)
+        }
         EventKind::AgentFinished { failure: None, .. } => "done".to_owned(),
         EventKind::AgentFinished {
             failure: Some(failure),

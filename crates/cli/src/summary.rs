@@ -70,7 +70,9 @@ pub(crate) fn next_command(run: RunId, end: &EndReason, requests: &PendingReques
             FailureCause::AgentLimit => Some(format!(
                 "dirigent resume {run}    (its agents get their turns and time anew; higher limits need a new run: --max-turns N or --agent-timeout TIME)"
             )),
-            FailureCause::Unrecoverable => Some(format!("dirigent fork {run}")),
+            FailureCause::Unrecoverable => Some(format!(
+                "dirigent fork {run}    (a new run that continues from a copy of this one)"
+            )),
         },
         EndReason::GoalAchieved | EndReason::Cancelled => None,
     }

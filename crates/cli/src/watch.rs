@@ -210,6 +210,7 @@ pub(crate) async fn print_summary(
             true => dirigent.diff_of(view).await?,
             false => dirigent.diff(run, None).await?,
         };
+        output.print("");
         output.print_diff(&diff.bytes());
     } else if view.run().spec().worktree.is_some() {
         output.print(&format!("See the changes with `dirigent diff {short}`."));

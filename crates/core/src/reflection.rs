@@ -1,5 +1,7 @@
 //! Reflections: the reflector's verdict on an iteration, which decides how the run continues.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -36,6 +38,18 @@ pub enum ReflectionVerdict {
     AskUser,
     /// The goal cannot be reached; the run ends in phase Failed.
     Failed,
+}
+
+impl fmt::Display for ReflectionVerdict {
+    /// Writes the name that the JSON form has.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReflectionVerdict::Achieved => "achieved",
+            ReflectionVerdict::Continue => "continue",
+            ReflectionVerdict::AskUser => "ask_user",
+            ReflectionVerdict::Failed => "failed",
+        })
+    }
 }
 
 /// Maximum number of confirmations.

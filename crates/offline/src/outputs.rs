@@ -1,10 +1,12 @@
 //! The outputs of built-in tools, as far as the offline model reads them.
 
+mod rename;
+
 use dirigent_core::tool::{ModelToolResult, code};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub(crate) use self::rename::{MentionKind, RenameOutput};
 use super::location::SourceLocation;
 use super::scope::Scope;
 
@@ -23,88 +25,12 @@ fn output_text(result: &ModelToolResult) -> &str {
     result.output.as_ref().and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The output of `rename_symbol`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct RenameOutput {
-    /// The number of usages, listed or not.
-    pub occurrences: u64,
-    pub files: Vec<FileUsages>,
-    /// Occurrences of the name in strings and comments.
-    pub mentions: Vec<Mention>,
-    /// Python imports that bind the name to a module.
-    pub modules: Vec<MatchedLine>,
-    /// Lines that show that the name belongs to a library.
-    pub foreign: Vec<MatchedLine>,
-    /// Usages as a property, a keyword argument or a key, for which it is unknown to which object or type the name belongs.
-    pub members: Vec<MatchedLine>,
-    /// Lines where the new name is already in use.
-    pub clashes: Vec<MatchedLine>,
-    /// Similar names, if the name has no usages or belongs to a library.
-    pub similar: Vec<String>,
-    /// Files with syntax errors, where usages may be missed.
-    pub syntax_errors: Vec<String>,
-    pub totals: Totals,
-}
-
-/// The lengths of a [`RenameOutput`]'s lists before truncation, and further counts.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Totals {
-    pub files: u64,
-    /// The number of locations that introduce the name, such as definitions and variables.
-    pub introductions: u64,
-}
-
-/// The usages in a file.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct FileUsages {
-    pub path: String,
-    /// The number of usages, listed or not.
-    pub total: u64,
-    pub occurrences: Vec<SymbolUsage>,
-}
-
-/// A usage of a symbol.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct SymbolUsage {
-    pub line: u64,
-    /// The line's text.
-    pub text: String,
-    pub definition: bool,
-}
-
 /// A line of a file with a match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MatchedLine {
     pub path: String,
     pub line: u64,
     pub text: String,
-}
-
-/// An occurrence of the name in a string or a comment.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Mention {
-    #[serde(flatten)]
-    pub line: MatchedLine,
-    /// The column in characters, from 1.
-    pub column: usize,
-    #[serde(rename = "in")]
-    pub kind: MentionKind,
-}
-
-/// The kind of text in which a name is mentioned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum MentionKind {
-    /// A string, or an unknown kind.
-    #[default]
-    String,
-    Comment,
 }
 
 impl MatchedLine {
@@ -127,44 +53,6 @@ pub(crate) fn renamed_uses(result: &ModelToolResult) -> u64 {
         .flatten();
     uses.and_then(|(_, uses)| uses.split(' ').next()?.parse().ok())
         .unwrap_or_default()
-}
-
-impl RenameOutput {
-    /// Removes everything outside the scope: usages, mentions, members, and lines that show that the name belongs to a library.
-    pub fn within(mut self, scope: &Scope) -> RenameOutput {
-        let before = self.files.len();
-        self.files.retain(|file| scope.contains(&file.path));
-        self.mentions.retain(|mention| scope.contains(&mention.line.path));
-        self.members.retain(|member| scope.contains(&member.path));
-        self.foreign.retain(|foreign| scope.contains(&foreign.path));
-        if self.files.len() != before {
-            self.occurrences = self
-                .files
-                .iter()
-                .map(|file| file.total.max(file.occurrences.len() as u64))
-                .sum();
-            self.totals.files = self.files.len() as u64;
-        }
-        self
-    }
-
-    /// Returns the listed files.
-    pub fn paths(&self) -> Vec<String> {
-        self.files.iter().map(|file| file.path.clone()).collect()
-    }
-
-    /// Returns the number of files with usages, listed or not.
-    pub fn file_count(&self) -> u64 {
-        self.totals.files.max(self.files.len() as u64)
-    }
-
-    /// Returns the listed usages.
-    pub fn usages(&self) -> impl Iterator<Item = (SourceLocation, &SymbolUsage)> {
-        self.files.iter().flat_map(|file| {
-            let usages = file.occurrences.iter();
-            usages.map(|usage| (SourceLocation::new(&file.path, usage.line), usage))
-        })
-    }
 }
 
 /// The output of `search`.

@@ -6,7 +6,7 @@ use super::capabilities::{capabilities, introduction};
 use super::conversation::{Call, Conversation};
 use super::goal::is_identifier;
 use super::location::SourceLocation;
-use super::outputs::{MatchedLine, ReadOutput, RenameOutput, SearchOutput, places, read_data};
+use super::outputs::{MatchedLine, ReadOutput, RenameOutput, SearchOutput, places};
 use super::role_texts::{CONFIRMED, MATCHED_ANYWHERE, NOT_CONFIRMED};
 use super::scope::Scope;
 use super::sub_agent_task::SubAgentTask;
@@ -54,7 +54,7 @@ fn search_symbol(
     if !usages.success {
         return Ok(Err(usages.error.unwrap_or_default()));
     }
-    let usages = read_data::<RenameOutput>(&usages).within(scope);
+    let usages = RenameOutput::from(&usages).within(scope);
     let lines = conversation.result_of(tools::search(Pattern::Word(symbol), scope))?;
     if !lines.success {
         return Ok(Err(lines.error.unwrap_or_default()));
@@ -66,7 +66,7 @@ fn search_symbol(
         usages
             .files
             .iter()
-            .all(|file| file.path != path || file.total <= file.occurrences.len() as u64)
+            .all(|file| file.path != path || file.is_complete())
     };
     lines
         .matches
@@ -131,7 +131,7 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
         format!(
             "`{symbol}` occurs {} in {}{scope}{}:\n{}",
             counted(found.usages.occurrences, "times"),
-            counted(found.usages.file_count(), "files"),
+            counted(found.usages.file_count, "files"),
             definitions(&found.usages),
             found.listed_usages(),
         )
@@ -188,7 +188,7 @@ fn verify_renamed(conversation: &Conversation<'_>, from: &str, to: &str, scope: 
         }
     };
     let renamed = conversation.result_of(tools::preview(to, None, scope))?;
-    let renamed = read_data::<RenameOutput>(&renamed).within(scope);
+    let renamed = RenameOutput::from(&renamed).within(scope);
     if found.usages.occurrences > 0 {
         return Ok(format!(
             "{NOT_CONFIRMED}`{from}` is still used {}{scope}:\n{}",
@@ -204,7 +204,7 @@ fn verify_renamed(conversation: &Conversation<'_>, from: &str, to: &str, scope: 
     let text = format!(
         "{CONFIRMED}no usage of `{from}` is left{scope}, and `{to}` now occurs {} in {}.",
         counted(renamed.occurrences, "times"),
-        counted(renamed.file_count(), "files"),
+        counted(renamed.file_count, "files"),
     );
     let end = format!(" with `{from}` in a string, a comment or text");
     Ok(text + &found.notes("Left alone", &end))

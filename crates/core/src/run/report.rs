@@ -85,6 +85,10 @@ pub struct Report {
     pub iteration_count: u32,
     /// The tokens, cost and calls of the run.
     pub usage: Usage,
+    /// The calls of agents that did not run, because they were refused or not approved. They are not part of `usage`. 0 in [`Run::report`];
+    /// counted by [`RunView::report`](crate::view::RunView::report).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub refused_calls: u32,
     /// The usage and times of each agent and each model. `None` in [`Run::report`]; computed by
     /// [`RunView::report`](crate::view::RunView::report).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +97,11 @@ pub struct Report {
     pub duration: Millis,
     /// Every iteration with its plan and observations.
     pub iterations: Vec<IterationReport>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A guidance entry of the user, with the iteration that takes it into account. JSON: `{"guidance": "…", "iteration": 2}`.
@@ -167,6 +176,7 @@ impl Run {
             remaining: remaining(self.iterations()),
             iteration_count: self.iteration(),
             usage: self.usage_with(unreported),
+            refused_calls: 0,
             account: None,
             duration: self.last_at() - self.started_at(),
             iterations: self

@@ -15,6 +15,7 @@ use crate::observation::Observation;
 use crate::phase::Transition;
 use crate::plan::Plan;
 use crate::question::Question;
+use crate::reflection::Reflection;
 use crate::run::JSON_VERSION;
 use crate::spec::Worktree;
 use crate::time::{Millis, Timestamp};
@@ -178,6 +179,21 @@ pub enum EventKind {
         #[serde(skip_serializing_if = "Map::is_empty")]
         metadata: Map<String, Value>,
     },
+    /// A call of an agent was refused before it ran.
+    ToolRefused {
+        /// The name of the tool.
+        tool: String,
+        /// The parameters of the call, whose long texts are shortened.
+        parameters: Value,
+        /// The reason, which the agent's model is told as well; shortened if it is long.
+        error: String,
+    },
+    /// The reflector judged an iteration.
+    Reflected {
+        /// The judgement.
+        #[serde(flatten)]
+        reflection: Reflection,
+    },
     /// An agent ended.
     AgentFinished {
         /// The reason why the agent has no answer; `None` if it answered.
@@ -284,6 +300,8 @@ impl EventKind {
             EventKind::ModelFailed { .. } => "model_failed",
             EventKind::ToolStarted { .. } => "tool_started",
             EventKind::ToolFinished { .. } => "tool_finished",
+            EventKind::ToolRefused { .. } => "tool_refused",
+            EventKind::Reflected { .. } => "reflected",
             EventKind::AgentFinished { .. } => "agent_finished",
             EventKind::Guided { .. } => "guided",
             EventKind::ApprovalAsked { .. } => "approval_asked",

@@ -18,6 +18,7 @@ use crate::phase::{Phase, Transition};
 use crate::plan::{Plan, SubTask, Work};
 use crate::price::Cost;
 use crate::question::Question;
+use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::spec::Worktree;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{FileVersion, StateChange};
@@ -140,6 +141,15 @@ fn one_of_each() -> Vec<(Scope, EventKind)> {
             observation: observation(),
         },
         EventKind::LeadContinued,
+        EventKind::Reflected {
+            reflection: Reflection {
+                verdict: ReflectionVerdict::AskUser,
+                summary: "The function is renamed; the script uses the old name.".to_owned(),
+                question: Some("Rename it in the script, too?".to_owned()),
+                choices: vec!["Yes".to_owned(), "No".to_owned()],
+                confirmed_by: Vec::new(),
+            },
+        },
         EventKind::Guided {
             guidance: "Keep the old name as an alias.".to_owned(),
             immediate: true,
@@ -194,6 +204,11 @@ fn one_of_each() -> Vec<(Scope, EventKind)> {
                 files: Vec::new(),
             }],
             metadata: json!({"confined": true}).as_object().unwrap().clone(),
+        },
+        EventKind::ToolRefused {
+            tool: "execute_sql".to_owned(),
+            parameters: json!({"connection": "orders", "sql": "DELETE FROM orders"}),
+            error: "the agent has read-only access".to_owned(),
         },
         EventKind::AgentFinished {
             failure: Some(AgentFailure::TurnLimit { max_turns: 50 }),

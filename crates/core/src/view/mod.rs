@@ -29,6 +29,7 @@ use crate::message::{ToolCall, Usage};
 use crate::phase::Phase;
 use crate::plan::{LEAD, Plan};
 use crate::question::OpenQuestion;
+use crate::reflection::Reflection;
 use crate::route::Delivery;
 use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
 use crate::run_tree::RunTree;
@@ -45,6 +46,8 @@ pub struct RunView {
     reported: BTreeSet<AgentId>,
     ledger: UsageLedger,
     calls: Calls,
+    /// The calls of agents that did not run, as in [`Report::refused_calls`].
+    refused: u32,
     last_at: Timestamp,
 }
 
@@ -80,6 +83,7 @@ impl RunView {
             reported: BTreeSet::new(),
             ledger: UsageLedger::default(),
             calls: Calls::default(),
+            refused: 0,
             last_at: entry.at,
         };
         kinds.extend(view.events_of_run_commands(commands, 0, &BTreeSet::new()));
@@ -168,6 +172,7 @@ impl RunView {
         let mut report = self.run().report_with(&self.unreported(&delegated));
         report.changed_during_commands = command_changes(&self.calls.during_commands(0));
         report.account = Some(self.usage_report_of(report.usage));
+        report.refused_calls = self.refused;
         report.waiting = self.waiting();
         report.questions = self.questions();
         if let Some(oldest) = report.questions.first() {
@@ -246,6 +251,7 @@ impl RunView {
     fn apply_run_input(&mut self, at: Timestamp, input: RunInput) -> Result<Vec<EventKind>, Refusal> {
         let mut events = self.events_of_run_input(&input);
         let (iterations, observed) = self.progress();
+        let judged = self.judgements().count();
         let reporters: Vec<AgentId> = match &input {
             RunInput::AgentFinished { effect, .. } => self.run().agent_of(*effect).into_iter().collect(),
             RunInput::Resumed { interrupted, .. } => interrupted.keys().copied().collect(),
@@ -306,8 +312,19 @@ impl RunView {
                 observation: seen.clone(),
             }));
         }
+        if self.judgements().count() > judged {
+            events.extend(self.judgements().last().map(|reflection| EventKind::Reflected {
+                reflection: reflection.clone(),
+            }));
+        }
         events.extend(self.events_of_run_commands(commands, last_step, &known));
         Ok(events)
+    }
+
+    /// Returns the judgements of iterations, in order.
+    fn judgements(&self) -> impl Iterator<Item = &Reflection> {
+        let iterations = self.run().iterations().iter();
+        iterations.filter_map(|iteration| iteration.reflection.as_ref())
     }
 
     fn progress(&self) -> (usize, usize) {
@@ -486,6 +503,12 @@ impl RunView {
         let is_delegating = agent.is_some_and(Agent::is_delegating);
         let before = agent.map(PreviousUsage::new).unwrap_or_default();
         let recorded = RecordedInput::from_agent_input(&input);
+        let calls = agent.map_or(0, |agent| agent.work().calls.len());
+        // The other inputs after which calls do not run have an event of their own.
+        let has_own_event = !matches!(
+            input,
+            AgentInput::ModelReplied { .. } | AgentInput::ToolFinished { .. }
+        );
         let is_continued = matches!(input, AgentInput::Continued { .. });
         let commands = self.machines.handle_agent_input(at, id, input)?;
         if is_continued {
@@ -494,6 +517,12 @@ impl RunView {
         if let Some(agent) = self.machines.agent(id) {
             self.ledger
                 .record_agent_input(agent, before, at, recorded, &commands);
+        }
+        let mut refused = self.refused_calls(id, calls);
+        let count = u32::try_from(refused.len()).unwrap_or(u32::MAX);
+        self.refused = self.refused.saturating_add(count);
+        if has_own_event {
+            refused.clear();
         }
         let commanded = commands.into_iter().find_map(|command| match command {
             AgentCommand::Finish { report } => Some(EventKind::AgentFinished {
@@ -530,7 +559,21 @@ impl RunView {
                 parameters: json!({"agent": agent, "task": task}),
             }),
         });
-        Ok(event.into_iter().chain(commanded).collect())
+        Ok(event.into_iter().chain(refused).chain(commanded).collect())
+    }
+
+    /// Returns the events of refused calls among an agent's calls, beginning with that of this index.
+    fn refused_calls(&self, agent: AgentId, from: usize) -> Vec<EventKind> {
+        let calls = self.agent(agent).map_or(&[][..], |agent| &agent.work().calls);
+        let new = calls.get(from..).unwrap_or_default().iter();
+        let refused = new.filter(|call| call.effect.is_none() && !call.success);
+        refused
+            .map(|call| EventKind::ToolRefused {
+                tool: call.tool.clone(),
+                parameters: call.parameters.clone(),
+                error: call.error.clone().unwrap_or_default(),
+            })
+            .collect()
     }
 }
 

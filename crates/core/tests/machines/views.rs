@@ -100,6 +100,7 @@ fn paor_1_a_watcher_sees_the_start_and_every_phase() {
     assert_eq!(
         watcher.run(reflected("run.2", "achieved", "Done.")),
         [
+            json!({"event": "reflected", "verdict": "achieved", "summary": "Done."}),
             phase("reflecting", "complete"),
             json!({"event": "run_finished", "reason": "goal_achieved", "summary": "Done."})
         ]
@@ -212,6 +213,7 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
     assert_eq!(
         watcher.run(reflected("run.2", "ask_user", "Two fit.")),
         [
+            json!({"event": "reflected", "verdict": "ask_user", "summary": "Two fit.", "question": "Which one?", "choices": ["a", "b"]}),
             json!({"event": "question_asked", "effect": "run.3", "question": "Which one?", "choices": ["a", "b"]})
         ]
     );
@@ -276,6 +278,34 @@ fn paor_10_the_view_of_a_cancelled_run_includes_the_work_of_an_agent_that_never_
     assert_eq!(report.usage.model_calls, of_the_run.model_calls + 1);
     assert_eq!(changed(&watcher.view), ["x"]);
     assert!(watcher.view.run().report().changed.is_empty());
+}
+
+#[test]
+fn host_3_a_watcher_sees_refused_calls_and_the_report_counts_them() {
+    let mut watcher = Watcher::started();
+    watcher.run(planned("run.1", &two()));
+    let brief = AgentBrief {
+        agent: AgentId(2),
+        role: AgentRole::Sub("implement".to_owned()),
+        task: "t".to_owned(),
+        agents_left: None,
+        guidance: None,
+        depth: 0,
+        caller: None,
+    };
+    watcher.agent(2, AgentInput::Started { brief });
+    let unknown = says_call("nothing", json!({"path": "x"}), false);
+    let events = watcher.agent(2, replied("a2.1", unknown));
+    let names: Vec<_> = events.iter().map(|event| &event["event"]).collect();
+    assert_eq!(names, ["model_replied", "tool_refused"]);
+    assert_eq!(
+        [&events[1]["tool"], &events[1]["parameters"]],
+        [&json!("nothing"), &json!({"path": "x"})]
+    );
+    let error = events[1]["error"].as_str().unwrap();
+    assert!(error.contains("`nothing`"), "{error}");
+    let report = watcher.view.report();
+    assert_eq!((report.refused_calls, report.usage.tool_calls), (1, 0));
 }
 
 /// The files that the report names as changed.

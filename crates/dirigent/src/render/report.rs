@@ -8,7 +8,6 @@ use dirigent_core::confirmation::Confirmation;
 use dirigent_core::end_reason::{EndReason, FailureCause};
 use dirigent_core::observation::{ObservedCall, SubTaskResult};
 use dirigent_core::question::Question;
-use dirigent_core::reflection::ReflectionVerdict;
 use dirigent_core::run::{ChangedFile, GuidanceStatus, IterationReport, Report, WaitingCall};
 use dirigent_core::text::{shorten, single_line};
 use dirigent_core::tool::ToolOutcome;
@@ -89,9 +88,26 @@ pub fn report(report: &Report, detail: Detail) -> String {
         Detail::Verbose => report
             .iterations
             .iter()
-            .for_each(|report| iteration(&mut text, report)),
+            .for_each(|one| iteration(&mut text, one, &ShownAbove(report))),
     }
     text
+}
+
+/// The answer and the summary that the report begins with, which a verbose report does not repeat.
+struct ShownAbove<'a>(&'a Report);
+
+impl ShownAbove<'_> {
+    /// Returns the text, or a reference to it if the report begins with it.
+    fn or_reference<'t>(&self, text: &'t str) -> &'t str {
+        let is = |shown: &str| !shown.is_empty() && shown.trim() == text.trim();
+        if self.0.answer.as_deref().is_some_and(is) {
+            "(the answer above)"
+        } else if is(&self.0.summary) {
+            "(the summary above)"
+        } else {
+            text
+        }
+    }
 }
 
 fn question(text: &mut String, label: &str, asked: &Question) {
@@ -139,12 +155,17 @@ fn headline(report: &Report) -> String {
     } else {
         format!(", {}", report.usage.cost)
     };
+    let refused = match report.refused_calls {
+        0 => String::new(),
+        refused => format!(" ({refused} refused)"),
+    };
+    let tool_calls = report.usage.tool_calls.saturating_add(report.refused_calls);
     format!(
-        "{outcome} after {}, {}: {}, {}, {} tokens{cost}.\n",
+        "{outcome} after {}, {}: {}, {}{refused}, {} tokens{cost}.\n",
         count(report.iteration_count as usize, "iteration"),
         report.duration,
         count(report.usage.model_calls as usize, "model call"),
-        count(report.usage.tool_calls as usize, "tool call"),
+        count(tool_calls as usize, "tool call"),
         report.usage.tokens(),
     )
 }
@@ -260,7 +281,7 @@ fn waiting_call(text: &mut String, call: &WaitingCall) {
     }
 }
 
-fn iteration(text: &mut String, report: &IterationReport) {
+fn iteration(text: &mut String, report: &IterationReport, shown: &ShownAbove<'_>) {
     let _ = writeln!(text, "\nIteration {}: {}", report.iteration, report.plan.summary);
     for observation in &report.observations {
         let _ = writeln!(
@@ -271,20 +292,19 @@ fn iteration(text: &mut String, report: &IterationReport) {
             observation.status(),
             observation.duration
         );
-        subtask_result(text, &observation.finding);
+        subtask_result(text, &observation.finding, shown);
     }
     if let Some(reflection) = &report.reflection {
-        let verdict = match reflection.verdict {
-            ReflectionVerdict::Achieved => "achieved",
-            ReflectionVerdict::Continue => "continue",
-            ReflectionVerdict::AskUser => "ask_user",
-            ReflectionVerdict::Failed => "failed",
-        };
-        let _ = writeln!(text, "\n  Reflection ({verdict}): {}", reflection.summary);
+        let _ = writeln!(
+            text,
+            "\n  Reflection ({}): {}",
+            reflection.verdict,
+            shown.or_reference(&reflection.summary)
+        );
     }
 }
 
-fn subtask_result(text: &mut String, result: &SubTaskResult) {
+fn subtask_result(text: &mut String, result: &SubTaskResult, shown: &ShownAbove<'_>) {
     match result {
         SubTaskResult::Skipped {
             because: Some(because),
@@ -319,6 +339,7 @@ fn subtask_result(text: &mut String, result: &SubTaskResult) {
             }
             match result {
                 Ok(findings) => {
+                    let findings = shown.or_reference(findings);
                     let _ = writeln!(text, "    {name} ({agent}) found: {findings}");
                 }
                 Err(failure) => {

@@ -12,7 +12,7 @@ use crate::conversation::Call;
 use crate::empty_plan::EmptyPlan;
 use crate::file_kinds::FileKind;
 use crate::goal::{Rename, is_identifier};
-use crate::outputs::{MatchedLine, RenameOutput, read_data};
+use crate::outputs::{MatchedLine, RenameOutput};
 use crate::prompt_sections::{find_ended, interrupted_call};
 use crate::requirements::{ClashPolicy, UserDecision};
 use crate::role_texts::BY_NAME;
@@ -95,7 +95,7 @@ fn plan_edits(context: &PlanningContext<'_>, goal: &Rename) -> DraftOrCall {
     let mut summary = format!(
         "Rename `{from}` to `{to}`{scope}: {} in {}. {}",
         counted(found.occurrences, "usages"),
-        counted(found.file_count(), "files"),
+        counted(found.file_count, "files"),
         checks_note(&checks)
     );
     if is_ambiguous(&found) {
@@ -115,16 +115,15 @@ fn untested_member(found: &RenameOutput, from: &str) -> Option<String> {
     let is_compiled = |path: &str| FileKind::from_path(path).is_some_and(FileKind::is_compiled);
     let member = found.members.iter().find(|member| !is_compiled(&member.path))?;
     Some(format!(
-        "`{from}` is used as a property, a keyword or a key, first at {} (`{}`), where it may belong to something else, and nothing here can \
+        "`{from}` is used as a property, a keyword or a key, first at {}, where it may belong to something else, and nothing here can \
          test the result.",
-        member.location(),
-        shortened(member.text.trim(), 120)
+        quoted(member)
     ))
 }
 
 /// Returns the files of each edit. If the list of files is truncated, a single edit covers the whole scope.
 fn groups(found: &RenameOutput, paths: &[String], scope: &Scope) -> Vec<Vec<String>> {
-    if found.totals.files > paths.len() as u64 {
+    if found.file_count > paths.len() as u64 {
         return vec![scope.only.clone()];
     }
     split_evenly(paths, GROUPS)
@@ -166,7 +165,7 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
         ))))
     };
     let result = conversation.result_of(tools::preview(from, Some(to), scope))?;
-    let found = read_data::<RenameOutput>(&result).within(scope);
+    let found = RenameOutput::from(&result).within(scope);
     if !result.success {
         let error = result
             .error
@@ -180,9 +179,10 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     // Check this only before the rename has begun: afterwards the definition may already have the new name, and the remaining usages look
     // like usages of a library.
     if let Some(first) = found.foreign.first().filter(|_| !context.has_begun()) {
-        let why = match found.totals.introductions {
-            0 => format!(", and nothing{scope} defines it"),
-            _ => String::new(),
+        let why = if found.is_undefined {
+            format!(", and nothing{scope} defines it")
+        } else {
+            String::new()
         };
         return impossible(format!(
             "`{from}` seems to belong to something outside of this workspace, first at {}{why}. A rename here would break it.{}",
@@ -208,7 +208,7 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
         ))));
     }
     let new_name = conversation.result_of(tools::preview(to, None, scope))?;
-    let usages = read_data::<RenameOutput>(&new_name).within(scope);
+    let usages = RenameOutput::from(&new_name).within(scope);
     if usages.occurrences > 0 {
         let similar = found.similar;
         return Ok(RenameTarget::AlreadyRenamed { usages, similar });
@@ -226,9 +226,12 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     ))
 }
 
-/// Formats the location of a line with its text: "src/a.rs:3 (`use b;`)".
+/// Formats the location of a line with its text, if known: "src/a.rs:3 (`use b;`)".
 fn quoted(line: &MatchedLine) -> String {
-    format!("{} (`{}`)", line.location(), line.text.trim())
+    match line.text.trim() {
+        "" => line.location().to_string(),
+        text => format!("{} (`{}`)", line.location(), shortened(text, 120)),
+    }
 }
 
 /// Declines a goal whose old name does not exist, although the new name does: either the rename was done before, or the old name is wrong.

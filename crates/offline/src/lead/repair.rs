@@ -18,7 +18,7 @@ use crate::conversation::Call;
 use crate::file_kinds::FileKind;
 use crate::goal::Rename;
 use crate::location::{SourceLocation, failed_doc_tests, parse_locations};
-use crate::outputs::{CommandOutput, MentionKind, ReadOutput, RenameOutput, SearchOutput, read_data};
+use crate::outputs::{CommandOutput, MentionKind, ReadOutput, RenameOutput, SearchOutput};
 use crate::prompt_sections::{PastSummaries, failed_call};
 use crate::report::command_line;
 use crate::sub_agent_task::SubAgentTask;
@@ -113,7 +113,7 @@ fn files_to_repair(
     let preview = context
         .conversation
         .result_of(tools::preview(from, None, scope))?;
-    let mentions = read_data::<RenameOutput>(&preview).within(scope).mentions;
+    let mentions = RenameOutput::from(&preview).within(scope).mentions;
     let file = |path: String| {
         let in_comments = mentions
             .iter()

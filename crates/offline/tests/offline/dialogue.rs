@@ -214,8 +214,8 @@ pub fn reflect_request(
 }
 
 /// Returns a successful result.
-pub fn success(output: Value) -> Value {
-    json!({"success": true, "output": output})
+pub fn success(output: impl Into<Value>) -> Value {
+    json!({"success": true, "output": output.into()})
 }
 
 /// Returns the listing of a workspace with these files.
@@ -247,25 +247,43 @@ pub fn lines(first: usize, total: usize, text: &str) -> Value {
     success(json!(format!("Lines {first}-{last} of {total}{cut}\n{numbered}")))
 }
 
-/// Returns the output of `rename_symbol` for usages, given as path, line and text.
-pub fn usages(usages: &[(&str, u64, &str)]) -> Value {
+/// The first lines of the lists in an output of `rename_symbol`.
+pub mod list {
+    pub const CLASHES: &str = "`read` is in use already";
+    pub const LIBRARY: &str = "Uses that seem to belong to a library, which a rename would break";
+    pub const MEMBERS: &str =
+        "Uses whose object or type the syntax does not show, so some may be other symbols";
+    pub const MENTIONS: &str = "In comments and strings, which a rename leaves as they are";
+    pub const MODULES: &str = "Imports of a module with this name, whose file keeps its name";
+}
+
+/// Returns the output of `rename_symbol` for usages of `parse`, given as path, line and text.
+pub fn usages(usages: &[(&str, u64, &str)]) -> String {
     let mut paths: Vec<&str> = usages.iter().map(|(path, ..)| *path).collect();
     paths.dedup();
-    let rows = |path: &str| -> Vec<Value> {
-        let of_file = usages.iter().filter(|(of, ..)| *of == path);
-        of_file
-            .map(|(_, line, text)| json!({"line": line, "column": 1, "text": text}))
-            .collect()
-    };
-    let files: Vec<Value> = paths
-        .iter()
-        .map(|path| json!({"path": path, "total": rows(path).len(), "occurrences": rows(path)}))
-        .collect();
-    json!({
-        "from": "parse", "to": null, "renamed": false, "occurrences": usages.len(), "files": files,
-        "mentions": [], "clashes": [], "members": [], "similar": [], "syntax_errors": [], "skipped": [],
-        "totals": {"files": paths.len(), "definitions": 0, "mentions": 0, "clashes": 0, "syntax_errors": 0, "skipped": 0}
-    })
+    if paths.is_empty() {
+        return "No uses of `parse`\n".to_owned();
+    }
+    let mut text = format!("{} uses of `parse` in {} files\n", usages.len(), paths.len());
+    for path in paths {
+        let lines: Vec<String> = usages
+            .iter()
+            .filter(|(of, ..)| *of == path)
+            .map(|(_, line, text)| format!("{line}: {text}\n"))
+            .collect();
+        text.push_str(&format!("\n{path} ({})\n{}", lines.len(), lines.concat()));
+    }
+    text
+}
+
+/// Returns the output of `rename_symbol` with a further list.
+pub fn with_list(output: &str, list: &str, rows: &[&str]) -> String {
+    format!("{output}\n{list}:\n{}\n", rows.join("\n"))
+}
+
+/// Returns the output of `rename_symbol` with names similar to `parse`.
+pub fn with_similar(output: &str, names: &[&str]) -> String {
+    format!("{output}\nNames similar to `parse`: `{}`\n", names.join("`, `"))
 }
 
 /// Returns the result of `search` for matches, given as path, line and text.

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::dialogue::{Dialogue, file, graph, listing, matches, plan_request, success, usages};
+use crate::dialogue::{
+    Dialogue, file, graph, list, listing, matches, plan_request, success, usages, with_list, with_similar,
+};
 
 const GOAL: &str = "Find all usages of function `parse` and rename it to `read`";
 
@@ -68,9 +70,7 @@ fn paor_2_a_rename_is_searched_edited_checked_and_verified() {
 
 #[test]
 fn a_truncated_list_of_files_is_renamed_by_a_single_call() {
-    let mut cut = usages(&[("src/a.rs", 1, "parse();")]);
-    cut["occurrences"] = json!(900);
-    cut["totals"]["files"] = json!(300);
+    let cut = "900 uses of `parse` in 300 files; only the first 1 are listed\n\nsrc/a.rs (1)\n1: parse();\n";
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     lead.sees("rename_symbol", preview("parse", Some("read")), success(cut))
         .sees(
@@ -274,8 +274,7 @@ fn no_work(lead: &Dialogue) -> String {
 
 #[test]
 fn a_rename_of_an_unknown_name_is_not_possible_and_similar_names_are_shown() {
-    let mut none = usages(&[]);
-    none["similar"] = json!(["parse_all", "parser"]);
+    let none = with_similar(&usages(&[]), &["parse_all", "parser"]);
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     lead.sees("rename_symbol", preview("parse", Some("read")), success(none))
         .sees("rename_symbol", preview("read", None), success(usages(&[])));
@@ -289,8 +288,7 @@ fn a_rename_of_an_unknown_name_is_not_possible_and_similar_names_are_shown() {
 #[test]
 fn paor_2_a_rename_of_a_missing_name_is_not_possible_even_if_the_new_name_exists() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
-    let mut nowhere = usages(&[]);
-    nowhere["similar"] = json!(["parser", "read", "parse_all"]);
+    let nowhere = with_similar(&usages(&[]), &["parser", "read", "parse_all"]);
     lead.sees("rename_symbol", preview("parse", Some("read")), success(nowhere))
         .sees(
             "rename_symbol",
@@ -308,8 +306,8 @@ fn paor_2_a_rename_of_a_missing_name_is_not_possible_even_if_the_new_name_exists
 #[test]
 fn paor_2_the_user_decides_about_a_member_that_nothing_can_test() {
     let planned = |answers: &str, path: &str| {
-        let mut found = usages(&[(path, 1, "function parse() {}"), (path, 2, "x.parse()")]);
-        found["members"] = json!([{"path": path, "line": 2, "column": 3, "text": "x.parse()"}]);
+        let found = usages(&[(path, 1, "function parse() {}"), (path, 2, "x.parse()")]);
+        let found = with_list(&found, list::MEMBERS, &[&format!("{path}: 2")]);
         let mut lead = Dialogue::lead(&plan_request(GOAL, answers));
         lead.sees("rename_symbol", preview("parse", Some("read")), success(found))
             .sees(
@@ -337,9 +335,8 @@ fn paor_2_the_user_decides_about_a_member_that_nothing_can_test() {
 #[test]
 fn paor_2_a_name_of_a_library_is_not_renamed() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
-    let mut found = usages(&[("a.py", 1, "from json import parse")]);
-    found["foreign"] = json!([{"path": "a.py", "line": 1, "column": 18, "text": "from json import parse"}]);
-    found["totals"]["introductions"] = json!(1);
+    let found = usages(&[("a.py", 1, "from json import parse")]);
+    let found = with_list(&found, list::LIBRARY, &["a.py: 1"]);
     lead.sees("rename_symbol", preview("parse", Some("read")), success(found));
 
     assert_eq!(
@@ -351,10 +348,10 @@ fn paor_2_a_name_of_a_library_is_not_renamed() {
 
 /// The preview for a name that is defined nowhere.
 fn undefined() -> Value {
-    let mut found = usages(&[("src/a.rs", 7, "let x = y.parse();")]);
-    found["foreign"] = json!([{"path": "src/a.rs", "line": 7, "column": 11, "text": "let x = y.parse();"}]);
-    found["similar"] = json!(["parser", "read", "parse_all"]);
-    success(found)
+    let found =
+        "1 use of `parse` in 1 file; no searched file defines it\n\nsrc/a.rs (1)\n7: let x = y.parse();\n";
+    let found = with_list(found, list::LIBRARY, &["src/a.rs: 7"]);
+    success(with_similar(&found, &["parser", "read", "parse_all"]))
 }
 
 #[test]
@@ -401,8 +398,8 @@ fn paor_2_usages_left_by_an_earlier_iteration_are_renamed_despite_looking_foreig
 #[test]
 fn paor_2_a_name_that_is_also_a_modules_name_is_not_renamed() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
-    let mut found = usages(&[("a.py", 2, "parse.parse()")]);
-    found["modules"] = json!([{"path": "a.py", "line": 1, "column": 8, "text": "import parse"}]);
+    let found = usages(&[("a.py", 2, "parse.parse()")]);
+    let found = with_list(&found, list::MODULES, &["a.py:1:8: import parse"]);
     lead.sees("rename_symbol", preview("parse", Some("read")), success(found));
 
     assert_eq!(
@@ -413,9 +410,8 @@ fn paor_2_a_name_that_is_also_a_modules_name_is_not_renamed() {
 }
 
 fn clashing() -> Value {
-    let mut found = usages(&[("a.rs", 1, "parse")]);
-    found["clashes"] = json!([{"path": "b.rs", "line": 9, "column": 4, "text": "fn read() {}"}]);
-    success(found)
+    let found = usages(&[("a.rs", 1, "parse")]);
+    success(with_list(&found, list::CLASHES, &["b.rs:9:4: fn read() {}"]))
 }
 
 #[test]

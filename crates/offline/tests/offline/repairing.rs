@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::dialogue::{
-    Dialogue, exited, file, graph, listing, matches, plan_request, ran, skipped, success, usages,
+    Dialogue, exited, file, graph, list, listing, matches, plan_request, ran, skipped, success, usages,
+    with_list,
 };
 
 const GOAL: &str = "rename parse to read";
@@ -47,15 +48,12 @@ fn edit(path: &str, old: &str, new: &str) -> String {
 
 /// The result of a preview with mentions, given as path, line, column and kind of text.
 fn mentions(mentions: &[(&str, u64, u64, &str)]) -> Value {
-    let rows: Vec<Value> = mentions
+    let rows: Vec<String> = mentions
         .iter()
-        .map(|(path, line, column, prose)| {
-            json!({"path": path, "line": line, "column": column, "text": "…", "in": prose})
-        })
+        .map(|(path, line, column, prose)| format!("{path}:{line}:{column}: {prose}: …"))
         .collect();
-    let mut found = usages(&[]);
-    found["mentions"] = json!(rows);
-    success(found)
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    success(with_list(&usages(&[]), list::MENTIONS, &rows))
 }
 
 fn preview() -> Value {
@@ -285,8 +283,11 @@ fn host_2_an_interrupted_undo_is_repeated() {
 fn after_an_undo_the_user_is_asked_again_about_a_name_in_use() {
     let put_back = "Undo the changes: It is not verified.";
     let mut lead = after_iterations(&[("Rename.", GIVEN_UP), (put_back, "Guidance 1 came after it.")]);
-    let mut found = usages(&[("b.rs", 1, "parse")]);
-    found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
+    let found = with_list(
+        &usages(&[("b.rs", 1, "parse")]),
+        list::CLASHES,
+        &["a.rs:1:1: read"],
+    );
     lead.sees(
         "rename_symbol",
         json!({"from": "parse", "to": "read", "preview": true}),
@@ -309,8 +310,11 @@ fn an_incomplete_rename_is_finished_although_the_new_name_exists() {
     let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
     let sections =
         format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{edit}\n</OBSERVATIONS>\n");
-    let mut left = usages(&[("b.rs", 1, "parse")]);
-    left["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
+    let left = with_list(
+        &usages(&[("b.rs", 1, "parse")]),
+        list::CLASHES,
+        &["a.rs:1:1: read"],
+    );
     let mut lead = Dialogue::lead(&plan_request(GOAL, &sections));
     lead.sees(
         "rename_symbol",
@@ -421,8 +425,11 @@ fn a_baseline_is_not_run_again_if_it_passed_or_if_files_may_have_changed() {
 #[test]
 fn a_new_name_in_use_is_asked_about_again_after_an_iteration_without_work() {
     let iteration = json!({"iteration": 1, "plan": "For the user to decide: `read` is in use.", "reflection": "r", "verdict": "continue"});
-    let mut found = usages(&[("b.rs", 1, "parse")]);
-    found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
+    let found = with_list(
+        &usages(&[("b.rs", 1, "parse")]),
+        list::CLASHES,
+        &["a.rs:1:1: read"],
+    );
     let mut lead = Dialogue::lead(&plan_request(
         GOAL,
         &format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n"),

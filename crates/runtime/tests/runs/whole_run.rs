@@ -48,7 +48,7 @@ fn lines(events: &[Event]) -> Vec<String> {
     names.collect()
 }
 
-const EVENTS: [&str; 26] = [
+const EVENTS: [&str; 27] = [
     "run run_started",
     "run phase_changed planning",
     "a1 agent_started",
@@ -73,6 +73,7 @@ const EVENTS: [&str; 26] = [
     "a3 agent_started",
     "a3 model_replied",
     "a3 agent_finished",
+    "run reflected",
     "run phase_changed complete",
     "run run_finished",
 ];

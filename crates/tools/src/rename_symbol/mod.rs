@@ -16,13 +16,14 @@ mod rust;
 mod scan;
 mod similar;
 mod syntax;
+mod text;
 
 use std::collections::BTreeSet;
 
 use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::change::{PlannedEdit, RenameError};
 use self::report::Report;
@@ -31,22 +32,16 @@ use crate::blocking::{blocking, cancelled};
 use crate::syntax::{Language, is_name, plain};
 use crate::tool::ToolContext;
 use crate::transaction;
-use crate::truncate::truncate_chars;
 use crate::typed::{TypedTool, typed};
 use crate::workspace::Workspace;
 
 const DESCRIPTION: &str = "Renames an identifier in source files (Rust, Python, JS, TS, Go); without `preview: false` it only shows \
     what it would change. It matches by name: every function, variable, field, keyword argument or import with this name. Strings and \
-    comments stay, but are listed (`mentions`). A new name that already exists is refused (`clashes`).";
+    comments stay, but are listed. A new name that already exists is refused.";
 
 const READ_ONLY_DESCRIPTION: &str = "Finds every use of an identifier in source files (Rust, Python, JS, TS, Go). It matches by name: every \
-    function, variable, field, keyword argument or import with this name. Strings and comments with the name are listed too (`mentions`), \
-    and with `to`, what already has that name (`clashes`).";
-
-/// The maximum number of changed lines that the result of a rename shows.
-const MAX_CHANGED_LINES: usize = 40;
-/// The maximum length of such a line, in characters.
-const MAX_LINE_CHARS: usize = 200;
+    function, variable, field, keyword argument or import with this name. Strings and comments with the name are listed too, \
+    and with `to`, what already has that name.";
 
 /// The parameters of `rename_symbol`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -54,6 +49,7 @@ const MAX_LINE_CHARS: usize = 200;
 struct Parameters {
     /// The name alone: `parse_line`, not `mod::parse_line()`.
     from: String,
+    /// The new name. Without it, the uses of `from` are listed.
     #[serde(default)]
     to: Option<String>,
     #[serde(default)]
@@ -70,9 +66,32 @@ fn yes() -> bool {
 
 /// The tool `rename_symbol`: renames an identifier in all source files, by their syntax (PAOR-2).
 ///
-/// The output of a rename is text: the number of uses, then for each file its path, the number of its uses and the changed lines, and the
-/// places that still have the old name. The output of a preview, and the metadata `report` of a rename, is data (each list has at most
-/// 200 rows; `totals` counts all rows; empty lists and totals of 0 are left out):
+/// The output is text. That of a rename has the number of uses, then for each file its path, the number of its uses and the changed lines,
+/// and the places that still have the old name. That of a preview, and of a failure, lists the uses and what a rename would leave, miss or
+/// break:
+///
+/// ```text
+/// 3 uses of `old` in 2 files
+///
+/// src/a.rs (2)
+/// 3 definition: fn old() {
+/// 9: old();
+///
+/// src/c.js (1)
+/// 4: shop.old()
+///
+/// `new` is in use already:
+/// src/b.rs:1:4: fn new() {}
+///
+/// Uses whose object or type the syntax does not show, so some may be other symbols:
+/// src/c.js: 4
+///
+/// In comments and strings, which a rename leaves as they are:
+/// src/a.rs:2:5: comment: // old is…
+/// ```
+///
+/// The metadata `report` has the same as data (each list has at most 200 rows; `totals` counts all rows; empty lists and totals of 0 are
+/// left out):
 ///
 /// ```json
 /// {
@@ -194,7 +213,7 @@ fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, 
             (&parameters.from, to),
             report,
         )),
-        Some(_) | None => Ok(ToolResult::success(value(&report))),
+        Some(_) | None => Ok(with_report(ToolResult::success(().into()), &report)),
     }
 }
 
@@ -266,7 +285,7 @@ fn write(
         .collect();
     let changes = match planned {
         Ok(changes) => changes,
-        Err(RenameError::Cancelled) => return cancelled().with_output(value(&report)),
+        Err(RenameError::Cancelled) => return with_report(cancelled(), &report),
         Err(RenameError::Invalid(reason, code)) => {
             return failure(format!("{reason}; nothing was changed"), code, &report);
         }
@@ -279,62 +298,24 @@ fn write(
             // A changed file counts as seen only if the agent had seen it before, because this call shows only single lines.
             let seen = context.seen.as_deref();
             let seen_files = changes.iter().filter_map(|change| change.seen(seen?)).collect();
-            ToolResult::success(renamed_text(&report, &changes).into())
+            ToolResult::success(text::renamed(&report, &changes).into())
                 .as_list()
-                .with_metadata("report", value(&report))
+                .with_metadata("report", json!(report))
                 .with_seen(seen_files)
                 .with_changes(applied)
         }
-        Err(aborted) => aborted.failure().with_output(value(&report)),
+        Err(aborted) => with_report(aborted.failure(), &report),
     }
-}
-
-/// Says what was renamed: for each file the number of uses and its changed lines, then the places that still have the old name.
-fn renamed_text(report: &Report, changes: &[PlannedEdit]) -> String {
-    let count = |number: usize, one: &str, more: &str| match number {
-        1 => format!("1 {one}"),
-        _ => format!("{number} {more}"),
-    };
-    let (from, to) = (&report.from, report.to.as_deref().unwrap_or_default());
-    let (uses, files) = (
-        count(report.occurrences, "use", "uses"),
-        count(changes.len(), "file", "files"),
-    );
-    let mut text = format!("Renamed `{from}` to `{to}`: {uses} in {files}\n");
-    let mut room = MAX_CHANGED_LINES;
-    for change in changes {
-        let uses = report.files.iter().find(|file| file.path == change.path());
-        let uses = uses.map_or_else(String::new, |file| format!(" ({})", file.total));
-        text.push_str(&format!("\n{}{uses}\n", change.path()));
-        for (number, line) in change.changed_lines().take(room) {
-            room -= 1;
-            text.push_str(&format!("{number}\t{}\n", truncate_chars(&line, MAX_LINE_CHARS)));
-        }
-    }
-    if !report.mentions.is_empty() {
-        text.push_str(&format!("\n`{from}` is left in comments and strings:\n"));
-    }
-    for mention in &report.mentions {
-        let line = mention.location.line;
-        text.push_str(&format!("{}:{line}: {}\n", mention.path, mention.location.text));
-    }
-    for path in &report.syntax_errors {
-        text.push_str(&format!(
-            "{path} has syntax errors, so uses in it may be missed\n"
-        ));
-    }
-    for skipped in &report.skipped {
-        text.push_str(&format!("{} was not read: {}\n", skipped.path, skipped.reason));
-    }
-    text
 }
 
 fn failure(error: String, code: &str, report: &Report) -> ToolResult {
-    ToolResult::failure(error)
-        .with_code(code)
-        .with_output(value(report))
+    with_report(ToolResult::failure(error).with_code(code), report)
 }
 
-fn value(report: &Report) -> Value {
-    json!(report)
+/// Gives the result the report: as text for the model, and as data for operators.
+fn with_report(result: ToolResult, report: &Report) -> ToolResult {
+    result
+        .with_output(text::preview(report).into())
+        .as_list()
+        .with_metadata("report", json!(report))
 }

@@ -4,7 +4,7 @@ use dirigent_core::tool::Access;
 use dirigent_tools::{Tool, ToolContext, rename_symbol};
 use serde_json::json;
 
-use super::{content, error, output, places, run, workspace};
+use super::{content, error, output, places, report, run, workspace};
 use crate::folder::context;
 
 #[test]
@@ -28,7 +28,7 @@ async fn a_preview_changes_nothing_and_is_the_default() {
     assert!(result.succeeded());
     assert_eq!(result.changes, []);
     assert_eq!(
-        output(&result),
+        report(&result),
         &json!({
             "from": "old", "renamed": false, "occurrences": 2,
             "files": [
@@ -40,6 +40,66 @@ async fn a_preview_changes_nothing_and_is_the_default() {
         })
     );
     assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");
+}
+
+#[tokio::test]
+async fn a_model_reads_a_preview_as_text() {
+    let workspace = workspace(&[
+        ("a.py", "import old\nfrom library import old\nold(old)\n"),
+        (
+            "b: 1.rs",
+            "// old: 1:2: string\nfn old() { \"old\"; }\nfn taken() { x.old() }\n",
+        ),
+        ("c.rs", "fn old( {\n"),
+        ("d.rs", "\0"),
+    ]);
+    let preview = run(&workspace, json!({"from": "old", "to": "taken"})).await;
+    insta::assert_snapshot!(output(&preview), @r#"
+    6 uses of `old` in 3 files
+
+    a.py (3)
+    2: from library import old
+    3 (2): old(old)
+
+    b: 1.rs (2)
+    2 definition: fn old() { "old"; }
+    3: fn taken() { x.old() }
+
+    c.rs (1)
+    1: fn old( {
+
+    `taken` is in use already:
+    b: 1.rs:3:4: fn taken() { x.old() }
+
+    Uses that seem to belong to a library, which a rename would break:
+    a.py: 2
+
+    Imports of a module with this name, whose file keeps its name:
+    a.py:1:8: import old
+
+    Uses whose object or type the syntax does not show, so some may be other symbols:
+    b: 1.rs: 3
+
+    In comments and strings, which a rename leaves as they are:
+    b: 1.rs:1:4: comment: // old: 1:2: string
+    b: 1.rs:2:13: string: fn old() { "old"; }
+
+    Files with syntax errors, where uses may be missed:
+    c.rs
+
+    Files that were not read:
+    d.rs: `d.rs` is binary: it can be moved or deleted, but not read or edited as text
+    "#);
+
+    let refused = json!({"from": "old", "to": "taken", "preview": false});
+    assert_eq!(output(&run(&workspace, refused).await), output(&preview));
+
+    let unknown = run(&workspace, json!({"from": "taker"})).await;
+    assert_eq!(
+        output(&unknown),
+        "No uses of `taker`\n\nNames similar to `taker`: `taken`\n\nFiles that were not read:\nd.rs: `d.rs` is binary: it can be moved \
+         or deleted, but not read or edited as text\n"
+    );
 }
 
 #[tokio::test]
@@ -56,7 +116,7 @@ async fn paths_limit_the_rename_but_not_the_search_for_clashes() {
         json!({"from": "old", "to": "taken", "paths": paths, "preview": false}),
     )
     .await;
-    assert_eq!(output(&result)["clashes"][0]["path"], "tests/d.rs");
+    assert_eq!(report(&result)["clashes"][0]["path"], "tests/d.rs");
     assert!(!result.succeeded());
 
     let result = run(
@@ -65,7 +125,7 @@ async fn paths_limit_the_rename_but_not_the_search_for_clashes() {
     )
     .await;
     assert!(result.succeeded());
-    assert_eq!(output(&result)["occurrences"], 2);
+    assert_eq!(report(&result)["occurrences"], 2);
     assert_eq!(content(&workspace, "src/deep/b.rs"), "fn f() { fresh() }\n");
     assert_eq!(content(&workspace, "tests/c.rs"), "fn f() { old() }\n");
 }
@@ -86,10 +146,10 @@ async fn a_clash_is_refused_and_no_file_changes() {
          `allow_clash: true` to rename all the same"
     );
     assert_eq!(
-        output(&result)["clashes"],
+        report(&result)["clashes"],
         json!([{"path": "b.go", "line": 3, "column": 5, "text": "var taken = 1"}])
     );
-    assert_eq!(output(&result)["renamed"], false);
+    assert_eq!(report(&result)["renamed"], false);
     assert_eq!(result.changes, []);
     for (path, before) in files {
         assert_eq!(content(&workspace, path), before);
@@ -101,7 +161,7 @@ async fn a_clash_is_shown_in_a_preview_and_accepted_with_allow_clash() {
     let workspace = workspace(&[("a.rs", "fn old() { taken() }\n")]);
     let preview = run(&workspace, json!({"from": "old", "to": "taken"})).await;
     assert!(preview.succeeded());
-    assert_eq!(output(&preview)["totals"]["clashes"], 1);
+    assert_eq!(report(&preview)["totals"]["clashes"], 1);
 
     let meant = json!({"from": "old", "to": "taken", "preview": false, "allow_clash": true});
     assert!(run(&workspace, meant).await.succeeded());
@@ -123,13 +183,13 @@ async fn an_unknown_name_is_a_success_with_similar_names() {
     ] {
         let result = run(&workspace, parameters).await;
         assert!(result.succeeded());
-        assert_eq!(output(&result)["occurrences"], 0);
-        assert_eq!(output(&result)["renamed"], false);
+        assert_eq!(report(&result)["occurrences"], 0);
+        assert_eq!(report(&result)["renamed"], false);
         assert_eq!(
-            output(&result)["similar"],
+            report(&result)["similar"],
             json!(["parseLine", "parse_line", "parse_lines"])
         );
-        assert_eq!(places(&output(&result)["mentions"]), ["1:17"]);
+        assert_eq!(places(&report(&result)["mentions"]), ["1:17"]);
     }
 }
 

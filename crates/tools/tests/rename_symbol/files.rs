@@ -3,7 +3,7 @@
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{content, error, output, run, workspace};
+use super::{content, error, report, run, workspace};
 
 #[tokio::test]
 async fn line_endings_and_encodings_are_kept() {
@@ -24,7 +24,7 @@ async fn line_endings_and_encodings_are_kept() {
     )
     .await;
 
-    assert_eq!(output(&result)["occurrences"], 5);
+    assert_eq!(report(&result)["occurrences"], 5);
     let bytes = |name: &str| std::fs::read(at(name)).unwrap();
     assert_eq!(
         bytes("crlf.rs"),
@@ -41,7 +41,7 @@ async fn columns_count_characters_and_lines_are_shown_whole_or_near_the_name() {
     let workspace = workspace(&[("a.js", "/* é */ old(); \r\n"), ("b.js", &long)]);
     let result = run(&workspace, json!({"from": "old"})).await;
 
-    let files = &output(&result)["files"];
+    let files = &report(&result)["files"];
     assert_eq!(
         files[0]["occurrences"],
         json!([{"line": 1, "column": 9, "text": "/* é */ old();"}])
@@ -65,7 +65,7 @@ async fn names_in_a_file_with_a_syntax_error_are_renamed_and_the_file_is_reporte
     )
     .await;
     assert!(result.succeeded());
-    assert_eq!(output(&result)["syntax_errors"], json!(["a.rs"]));
+    assert_eq!(report(&result)["syntax_errors"], json!(["a.rs"]));
     assert_eq!(content(&workspace, "a.rs"), "fn fresh( {}\nfn f() { fresh() }\n");
 }
 
@@ -88,7 +88,7 @@ async fn unreadable_files_are_reported_and_the_rest_is_renamed() {
 
     assert!(result.succeeded());
     assert_eq!(content(&workspace, "a.rs"), "fn fresh() {}\n");
-    let skipped = output(&result)["skipped"].as_array().unwrap();
+    let skipped = report(&result)["skipped"].as_array().unwrap();
     let paths: Vec<_> = skipped.iter().map(|row| row["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["notes.txt", "b.rs", "c.py"]);
     assert_eq!(
@@ -118,13 +118,13 @@ async fn ignored_and_hidden_files_are_skipped_unless_named() {
         ("c.rs", "fn old() {}\n"),
     ]);
     let all = run(&workspace, json!({"from": "old"})).await;
-    assert_eq!(output(&all)["occurrences"], 1);
+    assert_eq!(report(&all)["occurrences"], 1);
     let named = run(
         &workspace,
         json!({"from": "old", "paths": ["target", ".hidden/b.py"]}),
     )
     .await;
-    assert_eq!(output(&named)["occurrences"], 2);
+    assert_eq!(report(&named)["occurrences"], 2);
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn long_lists_are_cut_and_counted() {
     ]);
     let result = run(&workspace, json!({"from": "old"})).await;
 
-    let output = output(&result);
+    let output = report(&result);
     assert_eq!(output["occurrences"], 401);
     let listed: Vec<_> = output["files"]
         .as_array()
@@ -152,6 +152,11 @@ async fn long_lists_are_cut_and_counted() {
     assert_eq!(listed, [(150, 150), (250, 50), (1, 0)]);
     assert_eq!(output["mentions"].as_array().unwrap().len(), 200);
     assert_eq!(output["totals"]["mentions"], 250);
+    let text = super::output(&result);
+    assert!(text.starts_with("401 uses of `old` in 3 files; no searched file defines it; only the first 200 are listed\n\na.py (150)\n"));
+    assert!(text.contains(
+        "\n\nIn comments and strings, which a rename leaves as they are (the first 200 of 250):\nb.py:1:9: "
+    ));
 }
 
 #[tokio::test]

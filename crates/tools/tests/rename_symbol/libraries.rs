@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{content, output, run, workspace};
+use super::{content, report, run, workspace};
 
 #[tokio::test]
 async fn a_module_of_the_same_name_is_reported_and_its_imports_are_unchanged() {
@@ -13,7 +13,7 @@ async fn a_module_of_the_same_name_is_reported_and_its_imports_are_unchanged() {
         ("b.py", "from old import old\nold()\n"),
     ]);
     let preview = run(&workspace, json!({"from": "old"})).await;
-    let modules = output(&preview)["modules"].as_array().unwrap().iter();
+    let modules = report(&preview)["modules"].as_array().unwrap().iter();
     let modules: Vec<String> = modules
         .map(|row| {
             format!(
@@ -57,7 +57,7 @@ async fn foreign(files: &[(&str, &str)]) -> Vec<String> {
 async fn listed(list: &str, files: &[(&str, &str)]) -> Vec<String> {
     let workspace = workspace(files);
     let preview = run(&workspace, json!({"from": "old"})).await;
-    let rows = output(&preview)[list].as_array().into_iter().flatten();
+    let rows = report(&preview)[list].as_array().into_iter().flatten();
     rows.map(|row| format!("{}:{}", row["path"].as_str().unwrap(), row["line"]))
         .collect()
 }
@@ -409,8 +409,8 @@ async fn paor_2_names_similar_to_a_librarys_name_are_suggested_only_from_the_sou
     )]);
     let preview = run(&workspace, json!({"from": "unwrap"})).await;
     assert_eq!(
-        output(&preview)["similar"],
+        report(&preview)["similar"],
         json!(["unwrapp", "uwrap", "unwrap_it"])
     );
-    assert_eq!(output(&preview)["totals"].get("introductions"), None);
+    assert_eq!(report(&preview)["totals"].get("introductions"), None);
 }

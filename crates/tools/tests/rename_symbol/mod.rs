@@ -31,13 +31,15 @@ async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
     rename_symbol().call(context(workspace.path()), parameters).await
 }
 
-/// The data of the result: the output or, for a rename, the report for operators beside it.
-fn output(result: &ToolResult) -> &Value {
+/// The data of the result.
+fn report(result: &ToolResult) -> &Value {
+    &result.metadata["report"]
+}
+
+/// The output of the result, which is text.
+fn output(result: &ToolResult) -> &str {
     match &result.outcome {
-        ToolOutcome::Success {
-            output: Value::String(_),
-        } => &result.metadata["report"],
-        ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output,
+        ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output.as_str().unwrap(),
     }
 }
 
@@ -58,7 +60,7 @@ async fn check(name: &str, before: &str, after: &str) -> Value {
     .await;
     assert!(result.succeeded(), "{name}: {result:?}");
     assert_eq!(content(&workspace, name), after, "{name}");
-    let output = output(&result).clone();
+    let output = report(&result).clone();
     assert_eq!(output["renamed"], true);
     assert_eq!(output["syntax_errors"], Value::Null, "{name}");
     assert!(
