@@ -240,11 +240,7 @@ fn host_3_the_last_conversation_is_the_last_of_the_current_folder() {
     let served = Served::new("", counting());
     let place = &served.place;
     let none = place.dirigent(["chat", "-c", "last", "hello"]).with_code(2);
-    assert!(
-        none.stderr.contains("no conversation `last`"),
-        "{}",
-        none.stderr
-    );
+    assert!(none.stderr.contains("no conversation `last`"), "{}", none.stderr);
     let _ = place.dirigent(["chat", "-w", "work", "hello"]).with_code(0);
     let elsewhere = place.dirigent(["chat", "-c", "last", "hello"]).with_code(2);
     let id = listed(place)[0]["conversation"].as_str().unwrap().to_owned();
