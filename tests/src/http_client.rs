@@ -203,6 +203,7 @@ pub struct EventSource {
 impl EventSource {
     /// Waits for the next event; `None` if the server has ended the stream.
     pub async fn next(&mut self) -> Option<ServerEvent> {
+        assert_eq!(self.status, 200, "no stream of events");
         loop {
             if let Some((block, rest)) = self.buffer.split_once("\n\n") {
                 let event = parse(block);

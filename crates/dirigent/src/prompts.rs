@@ -4,13 +4,15 @@ use std::path::Path;
 
 use dirigent_core::agent_spec::AgentSpec;
 use dirigent_core::call::CallForm;
+use dirigent_core::mode::Mode;
 use dirigent_core::setup::RunSetup;
 use dirigent_core::token_ratio::estimated_tokens;
 use dirigent_core::tool::ToolSpec;
 
 use crate::agents::PromptOptions;
 use crate::blocking::blocking;
-use crate::{Builder, DirigentError};
+use crate::stored_settings::StoredSettings;
+use crate::{Builder, Dirigent, DirigentError};
 
 /// The prompt and the tools that an agent's model receives before any task (PROMPT-2).
 #[derive(Clone, Debug, PartialEq)]
@@ -57,13 +59,39 @@ impl Builder {
         let (builder, workspace) = (self.clone(), workspace.map(Path::to_owned));
         blocking(move || {
             let setup = builder.setup(workspace.as_deref(), options)?;
-            Ok::<_, DirigentError>(
-                setup
-                    .all_agents()
-                    .map(|agent| AgentPrompt::new(agent, &setup))
-                    .collect(),
-            )
+            Ok::<_, DirigentError>(all_prompts(&setup))
         })
         .await
     }
+}
+
+impl Dirigent {
+    /// Returns the prompts and tools that the models of all agents of a new run receive before any task, with the agents of the project in
+    /// `workspace`. `system_prompt` names the lead's base prompt; `None` for the configured one or the default. The tools of services are left out.
+    ///
+    /// # Errors
+    /// [`SystemPromptError::NoSuchPrompt`](crate::system_prompts::SystemPromptError::NoSuchPrompt); a model that is not configured; an error of
+    /// the journal.
+    pub async fn prompts(
+        &self,
+        workspace: Option<&Path>,
+        mode: Mode,
+        system_prompt: Option<&str>,
+    ) -> Result<Vec<AgentPrompt>, DirigentError> {
+        let stored = StoredSettings {
+            base_prompts: self.base_prompts(system_prompt.map(str::to_owned)).await?,
+            rules: Vec::new(),
+        };
+        let (factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
+        blocking(move || {
+            let setup = factory.setup_for(workspace.as_deref(), mode, &stored)?;
+            Ok::<_, DirigentError>(all_prompts(&setup))
+        })
+        .await
+    }
+}
+
+fn all_prompts(setup: &RunSetup) -> Vec<AgentPrompt> {
+    let agents = setup.all_agents();
+    agents.map(|agent| AgentPrompt::new(agent, setup)).collect()
 }

@@ -37,6 +37,7 @@ mod runs;
 mod server;
 mod service;
 mod steering;
+mod system_prompts;
 mod token;
 
 pub use options::{DEFAULT_ADDRESS, ServerLimits, ServerOptions};

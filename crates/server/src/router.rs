@@ -6,7 +6,10 @@ use axum::routing::{get, post};
 
 use crate::problem::Problem;
 use crate::service::Service;
-use crate::{access, approvals, conversations, entrance, messages, permits, run_changes, runs, steering};
+use crate::{
+    access, approvals, conversations, entrance, messages, permits, run_changes, runs, steering,
+    system_prompts,
+};
 
 /// All addresses, each behind the checks of access and of the number of requests.
 pub(crate) fn router(service: Service) -> Router {
@@ -15,6 +18,7 @@ pub(crate) fn router(service: Service) -> Router {
         .route("/health", get(entrance::health))
         .nest("/v1/runs", runs_router())
         .route("/v1/approvals", get(approvals::list))
+        .nest("/v1/system-prompts", system_prompts_router())
         .route("/context", get(conversations::list).post(conversations::create))
         .nest("/context/{conversation}", conversation_router())
         .fallback(async || Problem::unknown_address())
@@ -42,6 +46,18 @@ fn runs_router() -> Router<Service> {
             "/{run}/undo",
             get(run_changes::preview_undo).post(run_changes::undo),
         )
+}
+
+fn system_prompts_router() -> Router<Service> {
+    Router::new()
+        .route("/", get(system_prompts::list).post(system_prompts::create))
+        .route(
+            "/{name}",
+            get(system_prompts::show)
+                .put(system_prompts::update)
+                .delete(system_prompts::delete),
+        )
+        .route("/{name}/enhanced", get(system_prompts::enhanced))
 }
 
 fn conversation_router() -> Router<Service> {

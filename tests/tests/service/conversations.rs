@@ -1,7 +1,7 @@
 //! PROMPT-3, INTENT-1, APPROVE-2: conversations over HTTP.
 
 use dirigent::OfflineModel;
-use dirigent_tests::http_client::Client;
+use dirigent_tests::http_client::{Client, ServerEvent};
 use dirigent_tests::scripted::{Gate, Scripted, call, calls, plan, says};
 use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
@@ -107,6 +107,8 @@ async fn prompt_3_a_client_that_accepts_events_gets_those_of_the_turn() {
         .rest()
         .await;
     assert_eq!(rest[..], events[3..]);
+    let run = finished.data["run"].as_str().unwrap();
+    server.until_ended(&format!("/v1/runs/{run}")).await;
     let headers = [("last-event-id", finished.id.as_str())];
     assert_eq!(
         server.client.stream("GET", &path, &headers, None).await.status,
@@ -140,14 +142,19 @@ async fn prompt_3_a_streaming_client_sees_the_reply_while_it_is_written() {
         .await;
     // Previews come from the next request on.
     first.open();
-    stream.wait_for_run_event("tool_finished").await;
-    let delta = stream.wait_for(|event| event.name == "delta").await;
-    assert_eq!(
-        (&delta.data["turn"], &delta.data["start"]),
-        (&json!(2), &json!(0))
-    );
-    let replied = stream.wait_for_run_event("model_replied").await;
-    assert_eq!(replied.data["content"], "Hello, how are you?");
+    let events = stream.rest().await;
+    let of_second = |event: &&ServerEvent| event.data["turn"] == 2;
+    let pieces = events
+        .iter()
+        .filter(of_second)
+        .filter(|event| event.name == "delta");
+    let text: String = pieces.map(|event| event.data["text"].as_str().unwrap()).collect();
+    assert_eq!(text, "Hello, how are you?");
+    let replied = events
+        .iter()
+        .filter(of_second)
+        .find(|event| event.data["event"] == "model_replied");
+    assert_eq!(replied.unwrap().data["content"], text);
     server.stop().await;
 }
 

@@ -6,3 +6,4 @@ mod command;
 mod conversations;
 mod limits;
 mod runs;
+mod system_prompts;

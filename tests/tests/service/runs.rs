@@ -117,7 +117,8 @@ async fn host_2_a_client_that_connects_again_misses_nothing_and_gets_nothing_twi
     let all: Vec<ServerEvent> = all.into_iter().filter(is_journaled).collect();
     // Some entry caused several events.
     assert!(ids(&all).iter().any(|id| id.ends_with(".2")), "{:?}", ids(&all));
-    for (place, event) in all.iter().enumerate() {
+    let (last, others) = all.split_last().unwrap();
+    for (place, event) in others.iter().enumerate() {
         let headers = [("last-event-id", event.id.as_str())];
         let rest = server
             .client
@@ -128,8 +129,12 @@ async fn host_2_a_client_that_connects_again_misses_nothing_and_gets_nothing_twi
         assert_eq!(ids(&rest), ids(&all[place + 1..]), "after {}", event.id);
     }
     // The browser does not connect again after the last event.
-    let last = [("last-event-id", all.last().unwrap().id.as_str())];
-    assert_eq!(server.client.stream("GET", &path, &last, None).await.status, 204);
+    server.until_ended(&run).await;
+    let headers = [("last-event-id", last.id.as_str())];
+    assert_eq!(
+        server.client.stream("GET", &path, &headers, None).await.status,
+        204
+    );
     // A number of an entry means all its events.
     let from_third = server
         .client
@@ -176,7 +181,7 @@ fn asking_model(after: &str) -> Scripted {
 }
 
 /// A server whose runs ask before files are changed.
-async fn asking_server(model: Scripted) -> TestServer {
+async fn asking_server(model: Scripted) -> (TestServer, String) {
     let server = TestServer::start(Stage::new().file("dirigent.md", ""), model).await;
     let rule = Rule {
         ruling: Ruling::Ask,
@@ -184,28 +189,28 @@ async fn asking_server(model: Scripted) -> TestServer {
     };
     let goal = server.goal("Write a.txt").policy(Policy { rules: vec![rule] });
     let goal = goal.user(dirigent::UserPresence::Present);
-    server.dirigent.start(goal).await.unwrap();
-    server
+    let run = server.dirigent.start(goal).await.unwrap();
+    (server, format!("/v1/runs/{}", run.id()))
 }
 
-/// Waits until the last run asks for an approval, and returns what waits.
-async fn waiting(client: &Client) -> Value {
-    let mut events = client.stream("GET", "/v1/runs/last/events", &[], None).await;
+/// Waits until the run asks for an approval, and returns what waits.
+async fn waiting(client: &Client, run: &str) -> Value {
+    let mut events = client.stream("GET", &format!("{run}/events"), &[], None).await;
     events.wait_for_run_event("approval_asked").await;
-    client.get("/v1/runs/last/approvals").await.with_status(200)
+    client.get(&format!("{run}/approvals")).await.with_status(200)
 }
 
 #[tokio::test]
 async fn approve_2_a_call_is_shown_with_its_digest_and_approved_once() {
-    let server = asking_server(asking_model("Written.")).await;
-    let shown = waiting(&server.client).await;
+    let (server, run) = asking_server(asking_model("Written.")).await;
+    let shown = waiting(&server.client, &run).await;
     let approval = &shown["approvals"][0];
     assert_eq!(approval["parameters"]["path"], "a.txt");
     assert!(approval["suggestions"].is_array(), "{approval}");
     let all = server.client.get("/v1/approvals").await.with_status(200);
     assert_eq!(all["runs"][0]["approvals"][0]["digest"], approval["digest"]);
 
-    let path = format!("/v1/runs/last/approvals/{}", approval["effect"].as_str().unwrap());
+    let path = format!("{run}/approvals/{}", approval["effect"].as_str().unwrap());
     let changed = json!({"digest": "0".repeat(64), "answer": "approve"});
     assert_eq!(
         server.client.post(&path, &changed).await.problem(),
@@ -229,10 +234,7 @@ async fn approve_2_a_call_is_shown_with_its_digest_and_approved_once() {
     let again = server.client.post(&path, &approved).await;
     assert_eq!(again.status, 409, "{again:?}");
 
-    let run = server.client.get("/v1/runs/last").await.json();
-    server
-        .until_ended(&format!("/v1/runs/{}", run["run"].as_str().unwrap()))
-        .await;
+    server.until_ended(&run).await;
     assert_eq!(server.stage.read("a.txt"), "one\n");
     assert_eq!(server.client.get("/v1/approvals").await.json()["runs"], json!([]));
     server.stop().await;
@@ -240,15 +242,13 @@ async fn approve_2_a_call_is_shown_with_its_digest_and_approved_once() {
 
 #[tokio::test]
 async fn approve_2_an_approval_with_other_parameters_runs_these() {
-    let server = asking_server(asking_model("Written.")).await;
-    let approval = waiting(&server.client).await["approvals"][0].clone();
-    let path = format!("/v1/runs/last/approvals/{}", approval["effect"].as_str().unwrap());
+    let (server, run) = asking_server(asking_model("Written.")).await;
+    let approval = waiting(&server.client, &run).await["approvals"][0].clone();
+    let path = format!("{run}/approvals/{}", approval["effect"].as_str().unwrap());
     let parameters = json!({"operation": "write", "path": "b.txt", "content": "two\n"});
     let edited = json!({"digest": approval["digest"], "answer": "edit", "parameters": parameters});
-    let decided = server.client.post(&path, &edited).await.with_status(200);
-    server
-        .until_ended(&format!("/v1/runs/{}", decided["run"].as_str().unwrap()))
-        .await;
+    server.client.post(&path, &edited).await.with_status(200);
+    server.until_ended(&run).await;
     assert_eq!(server.stage.read("b.txt"), "two\n");
     assert!(!server.stage.workspace().join("a.txt").exists());
     server.stop().await;
