@@ -135,7 +135,7 @@ fn loop_5_a_lead_that_reaches_its_configured_time_limit_ends_the_run() {
     let gate = Gate::new();
     let script = Script::from_fn(move |_| Turn::text("never").wait_before_headers(&gate));
     let served = Served::new("[limits.lead]\ntimeout = \"1s\"\n", script);
-    let ended = served.place.run("Look").with_code(1);
+    let ended = served.place.run("Look").with_code(3);
     assert!(
         ended
             .stdout

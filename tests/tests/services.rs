@@ -317,7 +317,7 @@ async fn mcp_2_a_run_is_told_how_the_tools_of_its_service_change_between_calls()
     let notice = notice.content();
     for line in [
         "- mcp__test__only_1: ",
-        "- mcp__test__same: [MCP service test] Version 1.",
+        "- mcp__test__same: Version 1.",
         "- mcp__test__only_0",
     ] {
         assert!(notice.contains(line), "{notice}");

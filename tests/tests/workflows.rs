@@ -469,7 +469,7 @@ fn flow_1_a_workflow_restricts_and_never_widens_what_the_user_allows() {
         .skip(1)
         .map(|request| request.messages().last().unwrap()["content"].to_string())
         .collect();
-    assert!(answers[0].contains("denies `file_operations`"), "{}", answers[0]);
+    assert!(answers[0].contains("deny `file_operations`"), "{}", answers[0]);
     assert!(answers[1].contains("no tool"), "{}", answers[1]);
     let prompt = served.requests()[0].system_prompt().to_owned();
     assert!(

@@ -310,7 +310,7 @@ async fn edit_changes_only_a_text_that_occurs_once() {
         ),
         (
             edit("a.rs", "stopp();", "go();"),
-            "`old` is not in `a.rs`: read the file again and copy the text exactly; the most similar line is line 2: `stop();`",
+            "`old` is not in `a.rs`; the most similar line is line 2: `stop();`. If you mean it, copy it exactly",
         ),
         (
             edit("a.rs", "if b {\n  stop();\n}", "go();"),
