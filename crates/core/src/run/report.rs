@@ -24,7 +24,7 @@ use crate::time::Millis;
 use crate::tool::StateChange;
 use crate::usage::UsageReport;
 
-/// The version of the JSON form of [`Event`] and [`Report`](crate::run::Report). New events and new fields do not change it, so readers
+/// The version of the JSON form of [`Event`](crate::view::Event) and [`Report`]. New events and new fields do not change it, so readers
 /// must ignore unknown events and fields. The version is increased when an event or a field is removed, renamed or changes its meaning.
 pub const JSON_VERSION: u32 = 1;
 
