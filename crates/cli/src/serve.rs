@@ -33,6 +33,7 @@ pub(crate) async fn serve(
     config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);
     config::warn_unconfined(&config, output);
     let token_file = token_file(&db, &command)?;
+    refuse_in_workspace(&token_file, &command.workspace)?;
     let loaded = load_token(token_file.clone()).await?;
     let dirigent = open_configured(db, &config).await?;
     let options = ServerOptions {
@@ -70,6 +71,22 @@ fn token_file(db: &Option<PathBuf>, command: &ServeCommand) -> Result<PathBuf, D
     let mut path: OsString = journal.into_os_string();
     path.push("-token");
     Ok(path.into())
+}
+
+/// Refuses a token file that agents could read.
+fn refuse_in_workspace(token_file: &Path, workspace: &Path) -> Result<(), UsageError> {
+    let folder = match token_file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => Path::new("."),
+    };
+    match (folder.canonicalize(), workspace.canonicalize()) {
+        (Ok(folder), Ok(workspace)) if folder.starts_with(&workspace) => Err(UsageError(format!(
+            "the token file {} lies in the workspace {}, where agents can read it: choose another file with --token-file FILE",
+            token_file.display(),
+            workspace.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 async fn load_token(path: PathBuf) -> anyhow::Result<LoadedToken> {

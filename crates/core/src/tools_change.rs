@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::call::ToolSet;
-use crate::spec::RunSpec;
 use crate::tool::ToolSpec;
 
 /// A change of a service's tools. JSON: an object with these fields.
@@ -74,16 +73,16 @@ impl ToolChanges {
         (1..).zip(&self.changes)
     }
 
-    /// The tools of a run with this spec, as they are now.
-    pub(crate) fn tools<'a>(&'a self, spec: &'a RunSpec) -> &'a ToolSet {
-        self.current.as_ref().unwrap_or_else(|| spec.tool_set())
+    /// Returns the tools as they are now. `at_start` are the tools with which the run started.
+    pub(crate) fn tools<'a>(&'a self, at_start: &'a ToolSet) -> &'a ToolSet {
+        self.current.as_ref().unwrap_or(at_start)
     }
 
-    /// Adds a change.
-    pub(crate) fn add(&mut self, spec: &RunSpec, change: Arc<ToolsChange>) {
+    /// Adds a change. `at_start` are the tools with which the run started.
+    pub(crate) fn add(&mut self, at_start: &ToolSet, change: Arc<ToolsChange>) {
         let is_outdated =
             |name: &String| change.removed.contains(name) || change.present().any(|tool| tool.name == *name);
-        let before = self.tools(spec).specs().iter();
+        let before = self.tools(at_start).specs().iter();
         let mut tools: Vec<ToolSpec> = before.filter(|tool| !is_outdated(&tool.name)).cloned().collect();
         tools.extend(change.present().cloned());
         tools.sort_by(|one, other| one.name.cmp(&other.name));

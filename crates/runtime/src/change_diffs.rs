@@ -166,12 +166,22 @@ pub(crate) fn net_diffs(
     let histories = CommandHistory::from_entries(entries);
     let has_history = |path: &str| histories.iter().any(|history| history.changes.path == path);
     let ChangeDiffs { files, .. } = change_diffs(journal, workspace, &plan, unreported)?;
-    let own = files.into_iter().filter(|file| !has_history(&file.path));
-    let mut diffs: Vec<NetDiff> = own.map(NetDiff::of_file_tools).collect();
+    let (mut others, own): (Vec<FileDiff>, Vec<FileDiff>) =
+        files.into_iter().partition(|file| has_history(&file.path));
+    // What interrupted calls may have changed is no part of a history.
+    let restored = |path: &str| {
+        let mut steps = plan.steps.iter();
+        steps.any(|step| matches!(step, RestoreStep::Restore(restoration) if restoration.path == path))
+    };
+    others.retain(|file| !restored(&file.path));
+    let mut diffs: Vec<NetDiff> = own.into_iter().map(NetDiff::of_file_tools).collect();
     let workspace = Workspace::open(workspace).ok();
     let reader = ContentReader { journal, workspace };
     for history in histories {
-        diffs.push(reader.diff_of_history(history)?);
+        let mut net = reader.diff_of_history(history)?;
+        let interrupted = others.iter().filter(|file| file.path == net.file.path);
+        interrupted.for_each(|file| net.file.diff.extend_from_slice(&file.diff));
+        diffs.push(net);
     }
     diffs.sort_by(|one, other| one.file.path.cmp(&other.file.path));
     Ok(diffs)

@@ -50,7 +50,7 @@ async fn host_3_a_wrong_token_is_refused_in_every_form() {
     for sent in [
         format!("Bearer {shorter}"),
         format!("Bearer {longer}"),
-        format!("Bearer {upper}x"),
+        format!("Bearer {upper}"),
         format!("Basic {token}"),
         format!("Bearer{token}"),
         token.clone(),

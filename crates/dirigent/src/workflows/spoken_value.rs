@@ -128,33 +128,72 @@ fn has_choice(sentence: &str, choice: &str) -> bool {
         || singular.is_some_and(|word| find(sentence, word).is_some())
 }
 
-/// Returns true if the sentence has the number in digits or as a word.
+/// Words that negate the name of a switch after them.
+const NEGATIONS: [&str; 10] = [
+    "no", "not", "without", "never", "don't", "skip", "不", "无", "别", "勿",
+];
+/// The number of words before a name in which a negation counts.
+const NEGATED_WORDS: usize = 4;
+
+/// Returns true if the sentence has the number in digits or as a word. Digits in a word, as in `v2` and `job-7`, are no number.
 fn has_number(sentence: &str, value: &str) -> bool {
-    let Ok(number) = value.trim().parse::<f64>() else {
-        return false;
+    let is_value = |number: &str| match (number.parse::<i64>(), value.trim().parse::<i64>()) {
+        (Ok(number), Ok(value)) => number == value,
+        (Ok(_) | Err(_), _) => number
+            .parse::<f64>()
+            .is_ok_and(|number| value.trim().parse() == Ok(number)),
     };
     let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '-' || c == '+';
-    let digits = sentence
-        .split(|c: char| !is_part(c))
-        .map(|digits| digits.trim_end_matches(['.', '-']));
-    let in_digits = digits
-        .filter_map(|digits| digits.parse::<f64>().ok())
-        .any(|other| (other - number).abs() < f64::EPSILON);
-    let mut words = sentence.split(|c: char| !c.is_alphanumeric() || is_han(c));
-    let is_number = |word: &str| {
-        number_from_word(word).is_some_and(|other| (f64::from(other) - number).abs() < f64::EPSILON)
-    };
-    let mut characters = sentence.chars().filter(|c| is_han(*c)).map(String::from);
-    in_digits || words.any(is_number) || characters.any(|c| is_number(&c))
+    let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphabetic() && !is_han(c));
+    let mut rest = sentence;
+    while let Some(start) = rest.find(is_part) {
+        let before = rest[..start].chars().next_back();
+        let end = rest[start..]
+            .find(|c| !is_part(c))
+            .map_or(rest.len(), |length| start + length);
+        let digits = rest[start..end].trim_end_matches(['.', '-']);
+        if !is_letter(before) && !is_letter(rest[end..].chars().next()) && is_value(digits) {
+            return true;
+        }
+        rest = &rest[end..];
+    }
+    let words = words(sentence);
+    words
+        .iter()
+        .any(|word| number_from_word(word).is_some_and(|number| is_value(&number.to_string())))
 }
 
-/// Returns true if the sentence names the parameter, or has its value as a word.
+/// Returns true if the sentence has the value of a switch: the name of the parameter stands for `true`, unless the words before it negate
+/// it or the word after it is the value. Without the name, the whole sentence must be the value.
 fn has_switch(sentence: &str, parameter: &Parameter, value: &str) -> bool {
-    find(sentence, value).is_some()
-        || ["yes", "no", "on", "off"]
-            .iter()
-            .any(|word| parameter.check(word).as_deref() == Ok(value) && find(sentence, word).is_some())
-        || find(sentence, &parameter.name).is_some()
+    let (said, name) = (words(sentence), words(&parameter.name));
+    let is_value = |word: &str| parameter.check(word) == parameter.check(value);
+    let named = said.windows(name.len().max(1)).position(|window| window == name);
+    let Some(at) = named else {
+        return matches!(said.as_slice(), [word] if parameter.check(word).is_ok() && is_value(word));
+    };
+    let before = &said[at.saturating_sub(NEGATED_WORDS)..at];
+    match said.get(at + name.len()) {
+        Some(word) if parameter.check(word).is_ok() => is_value(word),
+        Some(_) | None if before.iter().any(|word| NEGATIONS.contains(&word.as_str())) => is_value("false"),
+        Some(_) | None => is_value("true"),
+    }
+}
+
+/// The words of a text in lowercase. A Chinese character is a word.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for c in text.to_lowercase().chars() {
+        let is_inner = (c.is_alphanumeric() || c == '\'') && !is_han(c);
+        match words.last_mut() {
+            Some(word) if is_inner && is_open => word.push(c),
+            Some(_) | None if is_inner || is_han(c) => words.push(c.to_string()),
+            Some(_) | None => {}
+        }
+        is_open = is_inner;
+    }
+    words
 }
 
 #[cfg(test)]
@@ -178,7 +217,7 @@ mod tests {
     fn flow_2_a_value_must_be_in_the_sentence() {
         use ParameterKind::{Boolean, Choice, Integer, Number, Path, String};
         let choice = || Choice(["python", "tests"].map(str::to_owned).into());
-        let cases: [(ParameterKind, &str, &str, Option<&str>); 27] = [
+        let cases: [(ParameterKind, &str, &str, Option<&str>); 37] = [
             (String, "a package called my-app please", "my-app", Some("my-app")),
             // The user's spelling counts.
             (String, "call it My App", "my-app", Some("My App")),
@@ -208,6 +247,16 @@ mod tests {
             (Boolean, "as a dry run", "true", Some("true")),
             (Boolean, "yes", "true", Some("true")),
             (Boolean, "a wet one", "false", None),
+            (Boolean, "deploy as a dry run", "false", None),
+            (Boolean, "this is not a dry run", "false", Some("false")),
+            (Boolean, "this is not a dry run", "true", None),
+            (Boolean, "with dry run off", "false", Some("false")),
+            (Boolean, "run tests on src", "true", None),
+            (Boolean, "there is no hurry", "false", None),
+            (Integer, "rename v2 to v3", "2", None),
+            (Integer, "the log of job-7", "-7", None),
+            (Integer, "9007199254740993", "9007199254740992", None),
+            (Number, "-1.5 degrees", "-1.5", Some("-1.5")),
         ];
         for (kind, sentence, value, expected) in cases {
             let checked = check(&parameter(kind, None), sentence, value);

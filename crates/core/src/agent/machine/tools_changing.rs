@@ -14,12 +14,12 @@ use crate::tools_change::ToolsChange;
 impl Agent {
     /// The tools of the run as they are now.
     pub(super) fn tool_set(&self) -> &ToolSet {
-        self.tool_changes.tools(&self.run_spec)
+        self.tool_changes.tools(self.run_spec.tool_set())
     }
 
     /// Takes over a change. The next request tells the model about it, if it was told of the service's tools or has some of them.
     pub(super) fn change_tools(&mut self, change: Arc<ToolsChange>) {
-        self.tool_changes.add(&self.run_spec, change.clone());
+        self.tool_changes.add(self.run_spec.tool_set(), change.clone());
         let known = KnownTools {
             declared: &self.offer().names,
             by_name: self.was_told_of(&change.service),

@@ -141,7 +141,7 @@ impl Run {
     }
 
     fn tool_set(&self) -> &ToolSet {
-        self.tool_changes.tools(&self.spec)
+        self.tool_changes.tools(self.spec.tool_set())
     }
 
     /// The current phase.
@@ -405,7 +405,7 @@ impl Run {
 
     /// Takes over a change of a service's tools, and passes it on to all agents under way.
     fn change_tools(&mut self, change: Arc<ToolsChange>, commands: &mut Commands) {
-        self.tool_changes.add(&self.spec, change);
+        self.tool_changes.add(self.spec.tool_set(), change);
         let agents = self.work.agents().map(|(_, agent)| agent.brief.agent);
         commands.extend(agents.filter_map(|agent| self.change_tools_again(agent).last()));
     }
