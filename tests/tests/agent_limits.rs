@@ -142,7 +142,7 @@ fn loop_5_a_lead_that_reaches_its_configured_time_limit_ends_the_run() {
             .contains("the lead ended without an answer: the agent reached its time limit of 1.0 s"),
         "{ended}"
     );
-    let hint = "(higher limits for its agents need a new run: --max-turns N or --agent-timeout TIME)";
+    let hint = "(its agents get their turns and time anew; higher limits need a new run: --max-turns N or --agent-timeout TIME)";
     assert!(ended.stdout.contains(hint), "{ended}");
 }
 

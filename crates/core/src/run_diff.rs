@@ -29,7 +29,7 @@ pub struct ReflectorDiff {
 pub struct DiffedFile {
     /// The path relative to the workspace.
     pub path: String,
-    /// The kind of the change; `None` for a moved folder.
+    /// The kind of the change; `None` for a moved folder, and for a file that is as before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<FileChangeKind>,
     /// The commands that were running when the file changed, whoever changed the file; empty if only file tools changed it.

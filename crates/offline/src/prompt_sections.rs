@@ -73,7 +73,7 @@ impl Later<'_> {
 /// The end of the line of a file that changed while commands ran.
 const DURING_COMMANDS: &str = " or something else)";
 /// What follows the path of a file that file tools changed, too.
-const ALSO: &str = " (also changed while ";
+const ALSO: &str = "; also changed while ";
 
 #[derive(Deserialize)]
 struct Judgement {
@@ -191,7 +191,7 @@ impl<'a> Sections<'a> {
             .lines()
             .filter_map(|line| line.strip_prefix("- "))
             .filter_map(|line| match line.ends_with(DURING_COMMANDS) {
-                true => line.split_once(ALSO).map(|(path, _)| path),
+                true => line.split_once(ALSO)?.0.rsplit_once(" (").map(|(path, _)| path),
                 false => Some(line),
             })
             .map(|path| path.trim().to_owned())

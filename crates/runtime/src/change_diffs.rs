@@ -260,6 +260,7 @@ impl ContentReader<'_> {
         let mut file = self.net_diff(&history.changes)?;
         if original == expected && *original != PathState::Unknown {
             title.push_str("; now it is as before the run");
+            file.kind = None;
             file.diff.clear();
         } else {
             title.push(':');

@@ -91,7 +91,7 @@ async fn lead_1_the_lead_receives_findings_and_the_result_of_its_plan() {
             says("Nothing there."),
         ])
         .agent("explore", [says("Found nothing."), says("Still nothing.")])
-        .reflector([go_on("Say so.")]);
+        .reflector([go_on("Say so."), achieved("There is nothing.")]);
     let dirigent = stage.builder(model.clone()).build().await.unwrap();
     let run = dirigent.start(stage.goal("Is there anything?")).await.unwrap();
     let report = run.outcome().await.unwrap();
@@ -106,9 +106,9 @@ async fn lead_1_the_lead_receives_findings_and_the_result_of_its_plan() {
         !result.contains("Found nothing."),
         "it knows its own work: {result}"
     );
-    // The plan was judged and only looked, so the lead's answer is not judged again.
-    assert_eq!(report.summary, "Nothing there.");
-    assert_eq!(model.reflector_asked().len(), 1);
+    // The first verdict was `continue`, so the lead's answer is judged, too.
+    assert_eq!(report.summary, "There is nothing.");
+    assert_eq!(model.reflector_asked().len(), 2);
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ async fn paor_6_the_diff_has_one_net_change_for_a_file_that_tools_and_commands_c
     let changed = asked[0].section("CHANGED_FILES").unwrap();
     assert_eq!(
         changed,
-        format!("- a.txt (also {title})\n- draft.txt (also {title})")
+        format!("- a.txt (edited; also {title})\n- draft.txt (as before the run; also {title})")
     );
 }
 

@@ -16,7 +16,7 @@ use crate::limits::RunLimits;
 use crate::observation::{Observation, SubTaskResult};
 use crate::plan::{Plan, SubTask};
 use crate::reflection::{Reflection, ReflectionVerdict};
-use crate::run_diff::ReflectorDiff;
+use crate::run_diff::{DiffedFile, ReflectorDiff};
 use crate::setup::RunSetup;
 use crate::text::{first_sentence, one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
@@ -409,18 +409,25 @@ fn changed_lines(changed: &[&str], diff: Option<&ReflectorDiff>) -> Vec<String> 
     let marked = |path: &str| files().find(|file| file.path == path && !file.during.is_empty());
     let own = changed.iter().filter_map(|path| match marked(path) {
         Some(file) if file.by_file_tools => {
-            let title = during_commands_title(&file.during);
-            Some(one_line(&format!("{path} (also {title})")))
+            let (kind, title) = (net_kind(file), during_commands_title(&file.during));
+            Some(one_line(&format!("{path} ({kind}; also {title})")))
         }
         Some(_) => None,
         None => Some(one_line(path)),
     });
     let others = files().filter(|file| !file.during.is_empty() && !changed.contains(&file.path.as_str()));
     let others = others.map(|file| {
-        let title = during_commands_title(&file.during);
-        one_line(&format!("{} ({title})", file.path))
+        let (kind, title) = (net_kind(file), during_commands_title(&file.during));
+        one_line(&format!("{} ({kind}; {title})", file.path))
     });
     own.chain(others).collect()
+}
+
+fn net_kind(file: &DiffedFile) -> String {
+    match file.kind {
+        Some(kind) => kind.to_string(),
+        None => "as before the run".to_owned(),
+    }
 }
 
 /// Formats a sub-task of the plan without the parameters of the calls that were observed: the observations contain

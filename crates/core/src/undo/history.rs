@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::calls::Calls;
-use super::{DuringCommand, PathChange, RestorePath, attribution, is_exit};
+use super::{DuringCommand, PathChange, PathState, RestorePath, attribution, is_exit};
 use crate::journal::Entry;
 use crate::tool::StateChange;
 
@@ -67,14 +67,24 @@ impl<'a> Changes<'a> {
         if self.commands.is_empty() {
             return None;
         }
+        let mut changes = self.changes;
+        // A state that no tool has recorded is the one that the next or the previous change has recorded.
+        for at in 1..changes.len() {
+            let (one, next) = (changes[at - 1].after.clone(), changes[at].before.clone());
+            match (&one, &next) {
+                (PathState::Unknown, _) => changes[at - 1].after = next,
+                (_, PathState::Unknown) => changes[at].before = one,
+                _ => {}
+            }
+        }
         let follow_each_other = |[one, next]: &[PathChange; 2]| one.after == next.before;
         Some(CommandHistory {
             changes: RestorePath {
                 path: path.to_owned(),
-                expected: self.changes.last()?.after.clone(),
-                original: self.changes.first()?.before.clone(),
-                changed_by_others: !self.changes.array_windows().all(follow_each_other),
-                changes: self.changes,
+                expected: changes.last()?.after.clone(),
+                original: changes.first()?.before.clone(),
+                changed_by_others: !changes.array_windows().all(follow_each_other),
+                changes,
             },
             commands: self.commands.into_iter().map(str::to_owned).collect(),
             by_file_tools: self.by_file_tools,

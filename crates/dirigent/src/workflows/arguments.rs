@@ -122,8 +122,6 @@ impl Arguments {
     /// whole text.
     pub(super) fn parse(parameters: &[Parameter], text: &str) -> Result<Arguments, Vec<ArgumentProblem>> {
         let words = argument_words::split(text);
-        let takes_all =
-            |parameter: &Parameter| parameter.kind == ParameterKind::String && parameter.pattern.is_none();
         match (parameters, words) {
             ([only], words) if takes_all(only) && !is_assigned(only, words.as_deref()) => {
                 let text = text.trim();
@@ -138,13 +136,31 @@ impl Arguments {
         }
     }
 
-    /// Creates the arguments from words that a shell has already split.
+    /// Creates the arguments from words that a shell has already split. A workflow's only parameter takes all words as in
+    /// [`Arguments::parse`].
     pub(super) fn from_shell_words(
         parameters: &[Parameter],
         words: &[String],
     ) -> Result<Arguments, Vec<ArgumentProblem>> {
-        let words = words.iter().map(|word| argument_words::from_shell(word));
-        Arguments::assign(parameters, words.collect())
+        let split: Vec<ArgumentWord> = words
+            .iter()
+            .map(|word| argument_words::from_shell(word))
+            .collect();
+        let is_named = |only: &Parameter| {
+            split
+                .iter()
+                .any(|word| word.key.as_deref() == Some(only.name.as_str()))
+        };
+        match parameters {
+            [only] if takes_all(only) && words.len() > 1 && !is_named(only) => {
+                let mut arguments = Arguments::default();
+                arguments
+                    .set(only, &words.join(" "))
+                    .map_err(|problem| vec![problem])?;
+                Ok(arguments)
+            }
+            _ => Arguments::assign(parameters, split),
+        }
     }
 
     /// Assigns words with a key to the parameter of that name, and the other words, in order, to the remaining parameters. The error
@@ -185,6 +201,11 @@ impl Arguments {
             Err(problems)
         }
     }
+}
+
+/// Returns true if the only parameter of a workflow takes the whole text.
+fn takes_all(parameter: &Parameter) -> bool {
+    parameter.kind == ParameterKind::String && parameter.pattern.is_none()
 }
 
 /// Returns true if the words are `name=value` for the only parameter, or a single word, quoted or not.

@@ -33,6 +33,12 @@ impl<'a> From<&'a [String]> for InvocationWords<'a> {
     }
 }
 
+/// Words that connect values in a sentence.
+const CONNECTIVES: [&str; 16] = [
+    "to", "into", "with", "as", "called", "named", "by", "from", "in", "of", "for", "→", "->", "改成",
+    "改为", "换成",
+];
+
 /// What the words after a workflow's name are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reading {
@@ -72,9 +78,12 @@ impl Reading {
                     .collect(),
             ),
         };
-        let problems = match arguments {
-            Ok(arguments) => return Reading::Arguments(arguments),
-            Err(problems) => problems,
+        let problems = match (arguments, connective(parameters, &split)) {
+            (Ok(arguments), None) => return Reading::Arguments(arguments),
+            (Ok(_), Some(word)) => vec![ArgumentProblem::TooMany {
+                words: vec![word.text.clone()],
+            }],
+            (Err(problems), _) => problems,
         };
         let text = match words {
             InvocationWords::Text(text) => text.trim().to_owned(),
@@ -89,6 +98,18 @@ impl Reading {
             problems,
         })
     }
+}
+
+/// Returns a word between others that connects values in a sentence, as in `rename_symbol old to new`: then the words are no values by
+/// position, even if they are as many.
+fn connective<'a>(parameters: &[Parameter], words: &'a [ArgumentWord]) -> Option<&'a ArgumentWord> {
+    if parameters.len() < 2 || words.iter().any(|word| word.key.is_some()) {
+        return None;
+    }
+    let [_, between @ .., _] = words else { return None };
+    between
+        .iter()
+        .find(|word| !word.quoted && CONNECTIVES.contains(&word.text.to_lowercase().as_str()))
 }
 
 /// Joins words that a shell has split. A word with white space gets quotes, unless it is the only one: then it is the sentence.
@@ -160,6 +181,33 @@ mod tests {
             }
             Reading::Sentence(sentence) => ("sentence", sentence.meant),
             Reading::Invalid(_) => ("invalid", Vec::new()),
+        }
+    }
+
+    #[test]
+    fn flow_2_words_that_a_preposition_connects_are_a_sentence_even_if_they_fit() {
+        let [name, language] = parameters();
+        let path = Parameter {
+            name: "path".to_owned(),
+            ..name.clone()
+        };
+        let parameters = [
+            name,
+            Parameter {
+                kind: ParameterKind::String,
+                ..language
+            },
+            path,
+        ];
+        for (text, expected) in [
+            ("foo to bar", "sentence"),
+            ("foo with bar", "sentence"),
+            ("foo bar src", "arguments"),
+            ("to foo src", "arguments"),
+            ("foo \"to\" src", "arguments"),
+        ] {
+            let (read, _) = kind(Reading::new(&parameters, InvocationWords::Text(text)));
+            assert_eq!(read, expected, "{text}");
         }
     }
 

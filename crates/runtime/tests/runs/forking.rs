@@ -342,8 +342,8 @@ async fn host_9_a_fork_before_a_lead_failure_keeps_the_earlier_iterations() {
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(
         world.model.asked() - asked,
-        1,
-        "only the failed request is made again: the plan was judged, and its agent has changed nothing"
+        2,
+        "the failed request is made again and its answer judged, and nothing else is asked"
     );
 }
 

@@ -68,8 +68,8 @@ async fn paor_9_without_a_user_the_run_pauses_until_it_is_resumed_with_an_answer
     assert_eq!(question.choices, ["a", "b"]);
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "The blue one it is.");
-    // Only the lead is asked again: the plan changed nothing, so its answer needs no further judgement (LEAD-3).
-    assert_eq!(world.model.asked() - asked, 1);
+    // The lead's answer to the goal, and the judgement of it.
+    assert_eq!(world.model.asked() - asked, 2);
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn paor_9_a_question_survives_the_orchestrator_that_asked_it() {
     handle.answer("the blue one").await.unwrap();
 
     assert_eq!(ended(&handle).await.unwrap().summary, "The blue one it is.");
-    assert_eq!(model.asked() - asked, 1);
+    assert_eq!(model.asked() - asked, 2);
 }
 
 #[tokio::test]

@@ -309,23 +309,16 @@ impl Run {
         self.finish_with_answer(text, commands)
     }
 
-    /// Returns true if something was changed since the reflector last found the goal achieved, or delegated without having been judged
-    /// (LEAD-3). So an answer of the lead is judged after changes and any other verdict even if it changed nothing more, and an answer
-    /// after a judged plan that only looked is not. An iteration ends without a reflection if the run failed before it and was resumed,
-    /// or if guidance led to the next plan. In a conversation, only plans are judged.
+    /// Returns true if something was changed or delegated since the reflector last found the goal achieved (LEAD-3). After any other
+    /// verdict, an answer of the lead is judged even if it changed nothing more. An iteration ends without a reflection if the run failed
+    /// before it and was resumed, or if guidance led to the next plan. In a conversation, only plans are judged.
     fn has_unjudged_work(&self) -> bool {
         let unjudged = self.iterations.iter().rev();
         let unjudged = unjudged.take_while(|iteration| !iteration.is_achieved());
         let only_plans = self.spec().turn.is_some();
         unjudged
             .filter(|iteration| iteration.has_plan() || !only_plans)
-            .any(|iteration| {
-                let mut seen = iteration.observations.iter();
-                match iteration.reflection {
-                    None => seen.any(must_be_judged),
-                    Some(_) => seen.any(|seen| seen.changes().any(StateChange::is_reflected)),
-                }
-            })
+            .any(|iteration| iteration.observations.iter().any(must_be_judged))
     }
 }
 
