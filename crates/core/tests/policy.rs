@@ -470,7 +470,7 @@ fn waiting(tool: &str, command: &str) -> Approval {
 fn approve_1_only_rules_that_can_approve_a_waiting_call_are_suggested() {
     let asking = policy(&[(Ruling::Ask, "execute_command")]);
     let texts = |policy: &Policy, approval: &Approval| -> Vec<String> {
-        let suggested = approval.suggestions(&policy);
+        let suggested = approval.suggestions(policy);
         suggested.iter().map(ToString::to_string).collect()
     };
     let ls = waiting("execute_command", "ls src");
@@ -485,7 +485,7 @@ fn approve_1_only_rules_that_can_approve_a_waiting_call_are_suggested() {
         (&policy(&[]), "execute_command", true),
     ] {
         let calls: CallPattern = calls.parse().unwrap();
-        assert_eq!(ls.is_approved_by(&calls, &policy), approves, "{calls}");
+        assert_eq!(ls.is_approved_by(&calls, policy), approves, "{calls}");
     }
 }
 

@@ -91,11 +91,23 @@ fn host_3_an_address_that_others_reach_needs_a_token_file() {
     assert!(refused.stderr.contains("--token-file"), "{refused}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let refused = place.dirigent(["serve", "--listen", &address]).with_code(2);
+    let refused = place
+        .dirigent(["serve", "--listen", &address, "--workspace", "work"])
+        .with_code(2);
     assert!(
         refused.stderr.contains(&format!("cannot listen on {address}")),
         "{refused}"
     );
+}
+
+#[test]
+fn host_5_a_token_file_that_agents_could_read_is_refused() {
+    let place = Place::new();
+    let refused = place
+        .dirigent(["serve", "--token-file", "work/token", "--workspace", "work"])
+        .with_code(2);
+    assert!(refused.stderr.contains("lies in the workspace"), "{refused}");
+    assert!(!place.work().join("token").exists());
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn paor_10_the_reflector_sees_what_changed_while_a_command_ran() {
     );
 
     let request = told(&run, "run.4");
-    let section = "<CHANGED_FILES>\n- src/b.rs (edited; changed while `sed -i s/a/b/ src/b.rs` ran, by this command or something else)\n</CHANGED_FILES>\n<DIFF>\ndiff --git";
+    let section = "<CHANGED_FILES>\n- src/b.rs (created; changed while `sed -i s/a/b/ src/b.rs` ran, by this command or something else)\n</CHANGED_FILES>\n<DIFF>\ndiff --git";
     assert!(request.contains(section), "{request}");
 }
 
