@@ -115,7 +115,7 @@ impl<'a> Chat<'a> {
         }
         let conversation = dirigent.conversation(conversation.id()).await?;
         mcp::warn_untrusted(&dirigent, &info.workspace, output).await?;
-        // Without the greeting, nothing else would show that the conversation's folder is not the current one.
+        // No greeting is shown here, so only this note tells the user that the conversation works in another folder.
         let is_elsewhere = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
             .is_ok_and(|folder| folder != info.workspace);

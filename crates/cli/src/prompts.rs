@@ -186,7 +186,7 @@ async fn show_enhanced(
     Ok(Exit::Success)
 }
 
-/// Reads the base prompts of agents: the configured prompts, and the prompt that the command sets for its agent.
+/// Reads the base prompts of agents: the configured prompts, and the prompt that the command line sets for the agent.
 async fn base_prompts(
     db: Option<PathBuf>,
     config: &Config,

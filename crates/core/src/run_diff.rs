@@ -42,7 +42,7 @@ pub struct DiffedFile {
     pub added: usize,
     /// The number of removed lines.
     pub removed: usize,
-    /// The diff in git's format; `None` if it is left out.
+    /// The diff in git's format; `None` if there was no room for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }

@@ -153,8 +153,9 @@ impl ApprovalRules {
         let services = self.services.clone();
         let save = move |journal: &Journal| save(journal, run, within, calls, services);
         let rule = with_journal(&self.journal, save).await?;
-        let scope = rule.scope.clone();
-        let active = with_journal(&self.journal, move |journal| Ok(active_runs(journal, &scope)?)).await?;
+        let (saved, services) = (rule.clone(), self.services.clone());
+        let active = move |journal: &Journal| Ok(active_runs(journal, &saved, services)?);
+        let active = with_journal(&self.journal, active).await?;
         let others = active.into_iter().filter(|other| *other != run);
         let others = others.map(async |other| {
             if let Err(error) = self.send(other, &rule.calls).await {
@@ -281,18 +282,33 @@ fn save(
     }
 }
 
-/// Returns the active runs within the scope. Blocks.
-fn active_runs(journal: &Journal, scope: &RuleScope) -> Result<Vec<RunId>, StoreError> {
+/// Returns the active runs to which the rule applies: those within its scope that have the rule's service, if it names one. Blocks.
+fn active_runs(
+    journal: &Journal,
+    rule: &ApprovalRule,
+    services: Vec<ServiceConfig>,
+) -> Result<Vec<RunId>, StoreError> {
     let active = RunFilter::new().state(RunState::Running).limit(usize::MAX);
     let mut runs = Vec::new();
     for record in journal.run_page(&active)?.runs {
-        let holds = match scope {
+        let is_in_scope = match &rule.scope {
             RuleScope::Run(run) => record.run == *run,
             RuleScope::Conversation(id) => record.turn.is_some_and(|turn| turn.conversation == *id),
             RuleScope::Workspace(folder) => users_folder(journal, &record)? == *folder,
             RuleScope::Everywhere => true,
         };
-        if holds {
+        if !is_in_scope {
+            continue;
+        }
+        let has_service = match service_of(&rule.calls.tool) {
+            Some(service) => {
+                let folder = users_folder(journal, &record)?;
+                let present = endpoints(journal, services.clone(), Path::new(&folder))?;
+                present.get(&service) == rule.service.as_ref()
+            }
+            None => true,
+        };
+        if has_service {
             runs.push(record.run);
         }
     }

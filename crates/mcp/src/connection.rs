@@ -73,7 +73,7 @@ pub(crate) enum ConnectionEnd {
     Lost { reason: String, stderr: Vec<String> },
 }
 
-/// A report of an active connection.
+/// A report from an active connection.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// The service is ready.

@@ -92,7 +92,7 @@ impl Orchestrator {
         self.start_with(spec, user, RunServices::default()).await
     }
 
-    /// Starts a run with its own model or tools. The run's spec must name the tools.
+    /// Starts a run with a model or tools of its own, instead of those of the orchestrator. The run's spec must name the tools.
     ///
     /// # Errors
     /// The errors of [`Self::start`].

@@ -100,7 +100,7 @@ pub(crate) async fn list(
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShowQuery {
-    /// The number of turns to show, the last ones.
+    /// The number of turns to show, the last ones; at most [`MAX_LISTED`].
     turns: Option<usize>,
 }
 
@@ -112,7 +112,9 @@ pub(crate) async fn show(
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
     let mut object = info_json(&conversation.info().await?);
-    let turns = conversation.turns(query.turns.unwrap_or(SHOWN_TURNS)).await?;
+    let turns = conversation
+        .turns(query.turns.unwrap_or(SHOWN_TURNS).min(MAX_LISTED))
+        .await?;
     object["messages"] = turns.iter().map(turn_json).collect();
     object["usage"] = json!(conversation.usage().await?);
     Ok(json_response(&object))

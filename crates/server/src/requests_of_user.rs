@@ -5,7 +5,8 @@ use dirigent::events::OpenQuestion;
 use dirigent::report::WaitingCall;
 use serde_json::{Value, json};
 
-/// The calls that wait for approval and the open questions of a run, each with the patterns by which the user may always allow such calls.
+/// A run's open questions, and its calls that wait for approval. Each call has the patterns with which the user can allow it and calls like
+/// it from now on.
 pub(crate) fn of_view(view: &RunView) -> Value {
     let policy = &view.run().spec().setup.policy;
     let approvals = view.waiting().into_iter().map(|call| {

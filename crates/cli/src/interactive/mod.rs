@@ -230,7 +230,7 @@ impl InteractiveSession {
         Some(lines.map(|line| format!("  {}", sanitize(line))).collect())
     }
 
-    /// Lets the user edit the text in their editor. Until it ends, only the editor uses the terminal.
+    /// Lets the user edit the text in their editor. Until the editor exits, only it uses the terminal.
     fn edit(&mut self, editor: &str, text: &str, screen: &Screen<'_>) -> Vec<Action> {
         if let Some(keyboard) = &mut self.keyboard {
             keyboard.release();

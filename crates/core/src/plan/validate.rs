@@ -30,7 +30,7 @@ pub struct PlanRules<'a> {
     pub max_subtasks: u32,
     /// Number of sub-agents that the run may still start (PAOR-5).
     pub remaining_agents: u32,
-    /// Number of guidance entries that the lead received, numbered from 1 (PAOR-8). `None` if unknown.
+    /// How many guidance entries the lead received; they are numbered from 1 (PAOR-8). `None` if unknown.
     pub guidance: Option<u32>,
 }
 

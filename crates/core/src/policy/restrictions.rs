@@ -59,16 +59,29 @@ impl Policy {
                 (Ruling::Ask, false) | (Ruling::Allow | Ruling::Deny, _) => "all calls".to_owned(),
             });
         }
-        let described: Vec<String> = rules
-            .iter()
-            .map(|rule| {
-                let parameters = rule.calls.parameters.iter();
-                let parameters: Vec<String> = parameters
-                    .map(|(name, pattern)| format!("{name} `{pattern}`"))
-                    .collect();
-                parameters.join(" with ")
-            })
-            .collect();
+        // Rules about the same parameter name it once, with all their patterns.
+        let mut described: Vec<String> = Vec::new();
+        let mut last = None;
+        for rule in rules {
+            let mut parameters = rule.calls.parameters.iter();
+            let (text, name) = match (parameters.next(), parameters.len()) {
+                (Some((name, pattern)), 0) if last == Some(name) => (format!("`{pattern}`"), Some(name)),
+                (Some((name, pattern)), 0) => (format!("{name} `{pattern}`"), Some(name)),
+                (_, _) => (every_parameter(rule), None),
+            };
+            last = name;
+            if !described.contains(&text) {
+                described.push(text);
+            }
+        }
         (!described.is_empty()).then(|| described.join(", "))
     }
+}
+
+fn every_parameter(rule: &Rule) -> String {
+    let parameters = rule.calls.parameters.iter();
+    let parameters: Vec<String> = parameters
+        .map(|(name, pattern)| format!("{name} `{pattern}`"))
+        .collect();
+    parameters.join(" with ")
 }

@@ -117,8 +117,8 @@ pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<
     lines
 }
 
-/// Formats each observation with the first function in `forms` whose result fits the remaining room, failures first. The last line counts
-/// the omitted observations and contains the handle for reading them.
+/// Formats each observation with the first function in `forms` whose result fits the remaining room. Failures come first. The last line
+/// counts the omitted observations and contains the handle for reading them.
 fn lines_within(
     observed: &[&Observation],
     forms: &[Form<'_>],

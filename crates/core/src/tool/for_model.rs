@@ -22,7 +22,7 @@ use super::{OmittedPart, StateChange, ToolOutcome, ToolResult};
 /// src/a.rs:3: unused variable
 /// ```
 ///
-/// Absent parts are omitted, and a success without marks is its output alone. An output that is not text is JSON on one
+/// Absent parts are omitted. A success with nothing else to say is its output alone. An output that is not text is JSON on one
 /// line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

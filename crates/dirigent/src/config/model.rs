@@ -45,7 +45,7 @@ pub struct ModelSettings {
     pub reference: String,
     /// The provider; `None` for the offline model.
     pub provider: Option<&'static Provider>,
-    /// The provider's name of the model; empty for the offline model.
+    /// The provider's name for the model; empty for the offline model.
     pub name: String,
     /// The address at which the API begins; empty for the offline model.
     pub base_url: String,

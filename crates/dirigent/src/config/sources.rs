@@ -49,7 +49,7 @@ impl Sources {
         self
     }
 
-    /// Adds a file, which must exist and takes precedence over the folder's files. Errors name `--config` as the origin of its path.
+    /// Adds a file, which must exist and takes precedence over the files of the configuration folder. Errors name `--config` as the origin of its path.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self

@@ -421,7 +421,7 @@ fn is_other_project(one: &ServiceOrigin, other: &ServiceOrigin) -> bool {
     }
 }
 
-/// Returns the settings without secrets. Settings in the journal contain none.
+/// Returns the settings without secrets. Settings in the journal contain no secrets anyway.
 fn shown_settings(service: &FoundService) -> ServiceSettings {
     let settings = ServiceSettings::from(&service.config);
     match service.origin {

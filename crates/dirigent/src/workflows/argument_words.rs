@@ -60,7 +60,7 @@ fn split_key(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Reads a word or a quoted string, and returns the text after it.
+/// Reads a word or a quoted string, and returns it and the text after it.
 fn read_text(text: &str) -> Result<(String, &str), OpenQuote> {
     let mut read = String::new();
     let mut rest = text;

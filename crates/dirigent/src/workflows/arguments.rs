@@ -43,7 +43,7 @@ pub enum ArgumentProblem {
     },
     /// There are more words than parameters.
     TooMany {
-        /// The words that are left over.
+        /// The words for which there is no parameter.
         words: Vec<String>,
     },
     /// A quote that is never closed.

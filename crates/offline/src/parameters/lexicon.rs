@@ -1,4 +1,5 @@
-//! The words whose meaning for parameters is known. Every other word is a value, or makes the sentence unclear.
+//! The words that are understood in a sentence with the values of parameters, filler words included. Any other word is taken for a value, or
+//! the sentence counts as unclear.
 
 use std::collections::BTreeSet;
 

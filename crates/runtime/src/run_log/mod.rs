@@ -138,7 +138,7 @@ pub trait RunLog: fmt::Debug + Send + Sync + 'static {
     fn originals(&self, run: RunId) -> Result<Vec<Original>, RunLogError>;
 }
 
-/// The exclusive right to write for a run. Dropping it releases the run once everything appended with it is stored; the end of the process
+/// The exclusive right to write a run's entries. Dropping it releases the run once everything appended with it is stored; the end of the process
 /// releases the run at once. No method blocks.
 pub trait RunClaim: Send + Sync + 'static {
     /// Queues an entry. After a failed write, all later entries are refused until the run is claimed again,

@@ -1,7 +1,7 @@
 //! The `rename_symbol` tool: renames every identifier with a given name in the source files of a workspace.
 //!
-//! It compares names without resolving what they refer to. It never changes strings and comments, and reports where they mention the name.
-//! Text in strings that the language interprets as code is renamed, too: interpolated expressions, the names in Rust's and Python's format
+//! It compares names without resolving what they refer to. It never changes strings or comments, and reports where they mention the name.
+//! Exception: text in strings that the language interprets as code is renamed: interpolated expressions, the names in Rust's and Python's format
 //! strings, the entries of Python's `__all__`. No file is written until all of them have been read, changed in memory and parsed again.
 
 mod binding;

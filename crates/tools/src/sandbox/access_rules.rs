@@ -76,7 +76,7 @@ const TOOLCHAINS: [Toolchain; 15] = [
         &["uv", "mise", "pnpm", "fnm", "pipx"],
     ),
     Toolchain::parts("PYTHONUSERBASE", ".local", &["bin", "lib"]),
-    // Git's whole folder is not readable, because its `credentials` may contain passwords.
+    // Only these files of git's folder are readable, because its `credentials` may contain passwords.
     Toolchain::parts(
         "XDG_CONFIG_HOME",
         ".config",

@@ -94,8 +94,8 @@ impl Agent {
         }
     }
 
-    /// Adds the message to the conversation: as the result of the open submission, or as a user message after the results of all open
-    /// calls.
+    /// Adds the message to the conversation: as the result of the call that submitted the plan, if that call has none yet; otherwise as a
+    /// user message after the results of all open calls.
     fn add_message(&mut self, message: String, submitted: bool) {
         if let Some(content) = self.close_calls(message, submitted) {
             self.conversation.push(Message::User { content });

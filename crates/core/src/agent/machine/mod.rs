@@ -75,7 +75,7 @@ pub struct Agent {
     /// even if the configured context window is larger.
     too_long: Option<u64>,
     outstanding: Outstanding<Pending>,
-    /// The calls of the last reply that had no result when the agent ended, beginning with the submission or the interrupted call.
+    /// The calls of the last reply that had no result when the agent ended, beginning with the call that submitted the answer, or the interrupted call.
     open_calls: VecDeque<ToolCall>,
     /// The calls that the user has allowed since the run started.
     allowed: Vec<CallPattern>,

@@ -255,7 +255,7 @@ impl Run {
     }
 }
 
-/// Checks that a repeated `delegate` call has a higher attempt than the earlier one.
+/// Checks that a repeated `delegate` call has a higher attempt number than the earlier one.
 fn check_attempt(earlier: EffectId, call: EffectId) -> Result<(), Refusal> {
     if call.attempt > earlier.attempt {
         Ok(())
