@@ -478,6 +478,16 @@ fn host_4_the_offline_model_works_in_a_conversation() {
     );
     assert!(second.stdout.contains("three"), "{}", second.stdout);
     assert_eq!(place.read("notes.txt"), "one\nthree\n");
+    let third = place
+        .dirigent(["chat", "-c", &id, "run `touch made.txt`"])
+        .with_code(0);
+    assert!(
+        third
+            .stderr
+            .contains(" · 1 file changed while commands ran: made.txt · "),
+        "{}",
+        third.stderr
+    );
     let undone = ended(&mut place.command(["undo", "last", "--yes"])).with_code(0);
     assert_eq!(place.read("notes.txt"), "one\ntwo\n", "{}", undone.stdout);
 }

@@ -1,5 +1,6 @@
 //! `chat`: a conversation at the terminal, or one message from a script.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use console::style;
@@ -498,6 +499,23 @@ impl<'a> Chat<'a> {
     }
 }
 
+/// Returns the number of files and their names, the first ones: "2 files changed: a.rs, b.rs". `None` without files.
+fn changed_text(files: &BTreeSet<&str>, what: &str) -> Option<String> {
+    let mut names: Vec<String> = files
+        .iter()
+        .take(SHOWN_FILES)
+        .map(|path| sanitize(path))
+        .collect();
+    if let more @ 1.. = files.len() - names.len() {
+        names.push(format!("{more} more"));
+    }
+    match files.len() {
+        0 => None,
+        1 => Some(format!("1 file {what}: {}", names.join(", "))),
+        count => Some(format!("{count} files {what}: {}", names.join(", "))),
+    }
+}
+
 /// A line about what a turn did and used.
 fn turn_line(report: &Report, refused: u32) -> String {
     let mut parts = Vec::new();
@@ -510,15 +528,11 @@ fn turn_line(report: &Report, refused: u32) -> String {
         };
         parts.push(format!("{}{refused}", plural(calls.into(), "tool call")));
     }
-    if !report.changed.is_empty() {
-        let files = report.changed.iter().take(SHOWN_FILES);
-        let mut files: Vec<String> = files.map(|file| sanitize(&file.path)).collect();
-        if let more @ 1.. = report.changed.len() - files.len() {
-            files.push(format!("{more} more"));
-        }
-        let changed = plural(report.changed.len() as u64, "file");
-        parts.push(format!("{changed} changed: {}", files.join(", ")));
-    }
+    let own = report.changed.iter().map(|file| &*file.path).collect();
+    parts.extend(changed_text(&own, "changed"));
+    let during = report.changed_during_commands.iter();
+    let during = during.flat_map(|command| command.files.iter().map(|file| &*file.path));
+    parts.extend(changed_text(&during.collect(), "changed while commands ran"));
     parts.push(plural(report.usage.tokens(), "token"));
     if !report.usage.cost.is_zero() {
         parts.push(report.usage.cost.to_string());
