@@ -252,7 +252,7 @@ impl CheckReport {
         self.problems.is_empty() && self.results.values().chain(databases).all(Result::is_ok)
     }
 
-    /// Returns the models that runs ask by default, then all other configured models.
+    /// Returns the models that runs use by default, then all other configured models.
     fn models(&self) -> Result<Vec<ModelSettings>, DirigentError> {
         let others = self.config.names();
         let others = others

@@ -15,7 +15,7 @@ use crate::args::{
 use crate::config;
 use crate::exit::Exit;
 use crate::mcp_text::{
-    as_json, line, list_json, list_text, show_text, skipped_line, tools_text, untrusted_text,
+    as_json, endpoint_of, line, list_json, list_text, show_text, skipped_line, tools_text, untrusted_text,
 };
 use crate::open::build;
 use crate::output::{Output, sanitize};
@@ -99,6 +99,7 @@ async fn update(dirigent: &Dirigent, command: UpdateServiceCommand, output: &Out
         (program, settings.url.clone())
     };
     if endpoint(&before) != endpoint(&updated.settings) {
+        output.note(&format!("before: {}", one_line(&endpoint_of(&before))));
         note_outdated_rules(dirigent, &updated, output).await?;
     }
     Ok(report_start("Updated", &updated, output))
@@ -166,8 +167,8 @@ fn changed(settings: ServiceSettings, options: ServiceOptions) -> anyhow::Result
 fn report_start(done: &str, service: &RegisteredService, output: &Output) -> Exit {
     output.print(&format!("{done} {}", line(service)));
     output.print(&tools_text(service));
-    let failed = service.last_start.as_ref().and_then(|start| start.error.as_ref());
-    if let Some(error) = failed {
+    let last_start = service.last_start.as_ref().filter(|_| service.settings.enabled);
+    if let Some(error) = last_start.and_then(|start| start.error.as_ref()) {
         output.error(&sanitize(&format!(
             "the service {} is saved, but cannot be started: {error}",
             service.name

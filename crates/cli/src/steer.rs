@@ -179,7 +179,7 @@ async fn always(
     let (run, json) = (target.run, command.json);
     if !target.requests.approves(calls, pending) {
         let reason = format!(
-            "`{calls}` does not allow this call: the call is a plan, the pattern does not match it, or your configuration requires approval for exactly these calls"
+            "`{calls}` does not allow this call: the pattern does not match it, the call is a plan (no pattern allows plans), or your configuration always asks about such calls"
         );
         return target.report_rejection(RuntimeError::MessageRejected { run, reason }, json, output);
     }

@@ -1,7 +1,7 @@
 //! The shared budget of a run and all its agents (HOST-6). Each model request reserves its expected usage before it is sent, and the
 //! reservation is settled when the reply arrives. So agents that work in parallel cannot overspend.
 //!
-//! The budget is pure, like the machines. The owner of the run keeps one [`Budget`] for all agents and consults it before each request. A
+//! The budget is pure, like the state machines. The owner of the run keeps one [`Budget`] for all agents and consults it before each request. A
 //! refusal becomes an input of the requesting agent ([`crate::agent::AgentInput::OverBudget`]), so that a replay makes the same decision.
 //!
 //! The input tokens of a request are estimated from its text and the provider's earlier counts for the same model. If the provider counts

@@ -2,7 +2,7 @@
 //!
 //! The `delegate` tool is not one of the run's tools. Each sub-agent whose spec lists [`DELEGATE`] is offered a separate version of the
 //! tool, which lists the agents to which that sub-agent may delegate. Calls of this tool are not executed like other tool calls: the
-//! agent's machine returns the command [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and
+//! agent's state machine returns the command [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and
 //! the findings of that agent become the result of the call. The result is a success with `{"agent", "findings", "calls"}` or a failure
 //! with the reason, and in both cases contains the changes that the agent made.
 

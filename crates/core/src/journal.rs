@@ -1,4 +1,4 @@
-//! The entries of a journal: all inputs that a run's machines accepted, in order.
+//! The entries of a journal: all inputs that a run's state machines accepted, in order.
 
 use serde::{Deserialize, Serialize};
 

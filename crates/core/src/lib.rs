@@ -2,7 +2,7 @@
 //!
 //! This crate makes every orchestration decision. [`run::Run`] drives one goal through the Plan–Act–Observe–Reflect loop, and
 //! [`agent::Agent`] runs the model ⇄ tools loop of one agent. Both take an input and the current time, update their state and return
-//! commands. The journal records their inputs in order, so replaying it rebuilds both machines exactly.
+//! commands. The journal records their inputs in order, so replaying it rebuilds both state machines exactly.
 //!
 //! This crate does no IO, reads no clock, generates no random numbers and contains no async code. Time and ids are passed in as arguments,
 //! and iteration order never depends on a hash.

@@ -1,4 +1,4 @@
-//! All limits of runs and agents, with their defaults. The machines enforce all limits except the limits on tokens, cost and model calls,
+//! All limits of runs and agents, with their defaults. The state machines enforce all limits except the limits on tokens, cost and model calls,
 //! which the [budget](crate::budget) enforces.
 //!
 //! The macro `limits!` declares each limit once. The configuration, agent files and the command line access a limit by its name and kind.

@@ -1,7 +1,7 @@
 //! The tools `ask_user` and `report`, which every agent except the reflector has (LEAD-4), and `describe_tool` and `call_tool`, with which
 //! a lead uses the tools of services (MCP-4).
 //!
-//! Like `delegate`, they are not tools of the run: an agent is offered them if its spec lists them, and its machine handles their calls.
+//! Like `delegate`, they are not tools of the run: an agent is offered them if its spec lists them, and its state machine handles their calls.
 //! The user's rules do not apply to these tools, because they only communicate with the user and the run. The rules do apply to the tool
 //! that `call_tool` names.
 

@@ -1,4 +1,4 @@
-//! Routes the commands of a run's machines: to another machine of the run as an input, or to the driver as an effect.
+//! Routes the commands of a run's state machines: to another machine of the run as an input, or to the driver as an effect.
 //!
 //! [`RunCommand::route`] and [`AgentCommand::route`] translate each command. Drivers only deliver the resulting inputs and execute the
 //! resulting effects. Delivered inputs are journaled like all others, because only the journal determines their order.

@@ -1,4 +1,4 @@
-//! The run's machine and the machines of its agents.
+//! The run's state machine and the machines of its agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::run::{Run, RunCommand, RunInput};
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 
-/// All machines of a run, for replay, watchers, dry runs and tests. At run time, each actor owns one machine instead.
+/// All state machines of a run, for replay, watchers, dry runs and tests. At run time, each actor owns one machine instead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunTree {
     run: Run,

@@ -277,7 +277,7 @@ pub(crate) struct OfferedTools {
     pub(crate) tools: Arc<Vec<ToolSpec>>,
     /// The names of the agent's tools, without its terminating tool.
     pub(crate) names: Vec<String>,
-    /// The agent's tools that its machine executes: its own `delegate` ([`crate::delegation`]), and those of [`crate::loop_tools`].
+    /// The tools that the agent's state machine executes itself: `delegate` ([`crate::delegation`]), and those of [`crate::loop_tools`].
     pub(crate) of_machine: ToolSet,
     /// The JSON Schema of replies ([`CallForm::JsonSchema`]); `null` for any other form of calls.
     pub(crate) reply_schema: Arc<Value>,

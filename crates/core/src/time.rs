@@ -1,4 +1,4 @@
-//! Points in time and durations. The machines receive the time as an argument and never read a clock.
+//! Points in time and durations. The state machines receive the time as an argument and never read a clock.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -1,4 +1,4 @@
-//! Tools as the machines see them: specifications and results.
+//! Tools as the state machines see them: specifications and results.
 
 mod category;
 mod change;

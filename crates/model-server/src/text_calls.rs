@@ -130,7 +130,7 @@ struct TextCalls {
     text: String,
     /// For each parsed call, its tool and whether it has a result.
     calls: Vec<(String, bool)>,
-    /// Tools of all results so far.
+    /// The names of the tools that have had results so far.
     results: Vec<String>,
 }
 

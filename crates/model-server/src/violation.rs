@@ -5,7 +5,7 @@ use std::fmt;
 /// A rule of the API that a request breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Number of the request.
+    /// The number of the request.
     pub request: usize,
     /// Path in the request's body, such as `messages[3].tool_call_id`; empty for the whole request.
     pub path: String,

@@ -1,4 +1,4 @@
-//! The actor of one agent: owns the agent's machine, sends its model requests and runs its tool calls.
+//! The actor of one agent: owns the agent's state machine, sends its model requests and runs its tool calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Checks the confirmations of a reflection against the calls in the journal (PAOR-10).
-//! [`dirigent_core::confirmation`] defines the comparison. The agent's machine submits a reflection as a call
+//! [`dirigent_core::confirmation`] defines the comparison. The agent's state machine submits a reflection as a call
 //! of this tool.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
 //! Drives a state machine: journals each of its inputs, and releases the resulting commands only once the input is stored. Every input and
-//! every command of a machine passes through its driver.
+//! every command of a state machine passes through its driver.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};

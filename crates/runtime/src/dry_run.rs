@@ -1,4 +1,4 @@
-//! A dry run: copies of an unowned run's machines handle the run's pending messages as they would after a resume, but no effect is
+//! A dry run: copies of an unowned run's state machines handle the run's pending messages as they would after a resume, but no effect is
 //! executed.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! Orchestrator                 finds, starts and resumes runs
-//! └── RunSupervisor …          one per run, owns the Run machine
-//!     └── AgentActor …         one per lead, reflector and sub-agent, owns its Agent machine
+//! └── RunSupervisor …          one per run, owns the Run state machine
+//!     └── AgentActor …         one per lead, reflector and sub-agent, owns its Agent state machine
 //! ```
 //!
 //! Messages to a run wait in its mailbox. Messages from other processes first go to the run's inbox in the journal. The run's supervisor
-//! passes each message to the machine that handles it; the message takes effect once it is journaled.
+//! passes each message to the state machine that handles it; the message takes effect once it is journaled.
 //!
 //! The order is fixed: an input is journaled first, then the commands that it caused are executed. A message
 //! handler never awaits slow work: model requests and tool calls run in separate tasks that send their
 //! results back, so that an actor reacts to cancellation, guidance and deadlines at once. All decisions are
-//! made by the machines, none in this crate.
+//! made by the state machines, none in this crate.
 //!
 //! The actors reach everything outside of this crate through ports: [`run_log::RunLog`], where runs are journaled;
 //! [`dirigent_model::ChatModel`]; and [`dirigent_tools::ToolSource`].

@@ -63,7 +63,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, headers, json_response(&object)).into_response())
 }
 
-/// Refuses a system prompt that does not exist before the first message needs it.
+/// Refuses a missing system prompt at once, not only when the first message needs it.
 async fn check(service: &Service, settings: &ConversationSettings) -> Result<(), Problem> {
     if let Some(name) = &settings.system_prompt {
         service.dirigent.system_prompts().get(name, None).await?;

@@ -11,7 +11,7 @@
 //!
 //! A lead continues from Done with `Continued`, in the same conversation (LEAD-1).
 //!
-//! The model decides (LOOP-6): the machine runs the requested calls, returns every result, and ends the loop only when the model says so or
+//! The model decides (LOOP-6): the state machine runs the requested calls, returns every result, and ends the loop only when the model says so or
 //! a limit is reached.
 
 mod machine;

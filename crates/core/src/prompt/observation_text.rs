@@ -71,7 +71,7 @@ fn is_name(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
-/// Parses the observations of a prompt's section, each as JSON with its texts. Skips lines that are neither.
+/// Returns the observations in a prompt's section as JSON, with their texts put back. Skips lines that belong to no observation.
 pub fn parse_observations(section: &str) -> Vec<Value> {
     let mut observations: Vec<Value> = Vec::new();
     let mut lines = section.split('\n').peekable();

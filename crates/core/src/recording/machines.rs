@@ -1,4 +1,4 @@
-//! The machines of a run and their requests, for recording and replay. Defines the content of a recorded model request.
+//! The state machines of a run and their requests, for recording and replay. Defines the content of a recorded model request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) enum DeliveryKey {
     Continuation(AgentId),
     /// Guidance that the run passes to its working lead, with its number.
     Guidance(AgentId, u32),
-    /// Immediate guidance that the run passes to its working lead, with its number.
+    /// Immediate guidance that the run passes to its lead while the lead works, with the number of the guidance.
     Redirection(AgentId, u32),
     /// Calls that the user allows, passed to an agent, with their number.
     AllowedCalls(AgentId, u32),

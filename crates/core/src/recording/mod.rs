@@ -1,7 +1,7 @@
 //! Recordings: runs as files that can be replayed without models and tools (HOST-9).
 //!
 //! A [`Recording`] is created from a run's journal. It contains every input in order, with the request (to the model, a tool or the user)
-//! that the input answers. [`replay`] feeds the recorded external inputs to machines that run the current code with the caller's
+//! that the input answers. [`replay`] feeds the recorded external inputs to state machines that run the current code with the caller's
 //! [`RunSpec`], derives all other inputs, and reports the first difference. Neither recording nor replay calls a model, runs a tool or
 //! reads a clock.
 

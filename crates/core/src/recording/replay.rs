@@ -1,4 +1,4 @@
-//! Replays recordings: feeds recorded external inputs to machines that run the current code.
+//! Replays recordings: feeds recorded external inputs to state machines that run the current code.
 
 use std::sync::Arc;
 

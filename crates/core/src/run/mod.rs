@@ -9,7 +9,7 @@
 //!
 //! Lead and reflector are agents; sub-tasks are agents or sequences of tool calls. The lead is one agent for the whole run: it reports with
 //! a plan or text, and is continued when it is needed again (LEAD-1). Acting begins with the lead's first call that is not safe to repeat,
-//! or with its plan (LEAD-3). The machine starts sub-tasks as they become ready, collects their results, and ends the run for exactly one
+//! or with its plan (LEAD-3). The state machine starts sub-tasks as they become ready, collects their results, and ends the run for exactly one
 //! recorded reason (PAOR-12).
 
 mod iteration;
@@ -301,7 +301,7 @@ pub enum RunCommand {
     },
     /// Read the run's net diff, with which the reflector starts.
     ReadDiff {
-        /// The id that the diff must carry.
+        /// The id that the answer to this command must carry.
         effect: EffectId,
     },
     /// Ask the user to approve a tool call of a sub-task.

@@ -1,4 +1,4 @@
-//! A run as watchers see it: the machines rebuilt from journal entries, and the events that these entries cause.
+//! A run as watchers see it: the state machines rebuilt from journal entries, and the events that these entries cause.
 //!
 //! Each watcher feeds entries to its own [`RunView`], during the run or later. The run does not know its watchers.
 

@@ -1,4 +1,4 @@
-//! The data of a usage report that the states of the machines do not contain: waiting times, and the models that replied.
+//! The data of a usage report that the states of the state machines do not contain: waiting times, and the models that replied.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ enum WaitKind {
 pub(crate) enum RecordedInput {
     /// A model request ended with a reply of this model.
     Replied { effect: EffectId, model: String },
-    /// Another effect ended.
+    /// An effect of any other kind ended.
     Ended { effect: EffectId },
     /// A new process resumed the run; the previous one was last active at `last_seen`.
     Resumed { last_seen: Timestamp },

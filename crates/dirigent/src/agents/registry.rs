@@ -93,7 +93,7 @@ pub struct ListedAgent {
     pub model: Option<String>,
     /// The limits, unless a goal sets others.
     pub limits: AgentLimits,
-    /// Notes about parts of its file that Dirigent interprets differently or does not grant.
+    /// Notes about settings in the agent's file that Dirigent does not apply as written, and permissions that it does not grant.
     pub notes: Vec<String>,
 }
 

@@ -255,7 +255,7 @@ impl RunSpecFactory {
         tools.filter_map(|tool| service_of(tool)).collect()
     }
 
-    /// Reads the workflows that users can invoke in a workspace. Reads the disk.
+    /// Reads from disk the workflows that users can invoke in a workspace.
     pub(crate) fn workflows(
         &self,
         workspace: Option<&Path>,

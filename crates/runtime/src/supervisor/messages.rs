@@ -1,4 +1,4 @@
-//! Handles messages to the run: passes each message to the machine that handles it, and stops the run if it
+//! Handles messages to the run: passes each message to the state machine that handles it, and stops the run if it
 //! is waiting for an absent user.
 
 use dirigent_core::id::EffectId;

@@ -1,4 +1,4 @@
-//! The actor of one run: owns the run's machine, starts its agents, runs the tool calls of its plan, and guarantees that everyone who waits
+//! The actor of one run: owns the run's state machine, starts its agents, runs the tool calls of its plan, and guarantees that everyone who waits
 //! for the run gets an outcome.
 
 mod closing;

@@ -1,4 +1,4 @@
-//! Reflections with confirmations (PAOR-10). The outputs of the confirming calls are in the journal, not in this machine. Therefore the
+//! Reflections with confirmations (PAOR-10). The outputs of the confirming calls are in the journal, not in this state machine. Therefore the
 //! submission runs like a tool call that checks the confirmations. Its result is the complete list of confirmations, or the problems with
 //! them.
 

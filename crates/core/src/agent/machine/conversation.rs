@@ -468,7 +468,7 @@ impl Share {
         (over > 0 && results > 0).then_some(Share { remaining, all })
     }
 
-    /// The characters that remain of a result.
+    /// Returns how many characters of a result remain.
     fn of(self, content: &str) -> usize {
         let share = content.chars().count() as u128 * u128::from(self.remaining) / u128::from(self.all);
         usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR)
