@@ -1,4 +1,4 @@
-//! The data of a usage report that the states of the state machines do not contain: waiting times, and the models that replied.
+//! The data of a usage report that the state machines do not contain: waiting times, and the models that replied.
 
 use std::collections::BTreeMap;
 
