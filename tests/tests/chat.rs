@@ -478,6 +478,8 @@ fn host_4_the_offline_model_works_in_a_conversation() {
     );
     assert!(second.stdout.contains("three"), "{}", second.stdout);
     assert_eq!(place.read("notes.txt"), "one\nthree\n");
+    let undone = ended(&mut place.command(["undo", "last", "--yes"])).with_code(0);
+    assert_eq!(place.read("notes.txt"), "one\ntwo\n", "{}", undone.stdout);
     let third = place
         .dirigent(["chat", "-c", &id, "run `touch made.txt`"])
         .with_code(0);
@@ -488,8 +490,6 @@ fn host_4_the_offline_model_works_in_a_conversation() {
         "{}",
         third.stderr
     );
-    let undone = ended(&mut place.command(["undo", "last", "--yes"])).with_code(0);
-    assert_eq!(place.read("notes.txt"), "one\ntwo\n", "{}", undone.stdout);
 }
 #[test]
 fn flow_1_ctrl_c_and_commands_leave_the_question_for_a_parameter_and_nothing_else() {

@@ -462,10 +462,13 @@ impl<'a> Chat<'a> {
             }
             None => {}
         }
-        let refused = ended.events.with_view(|view| view.report().refused_calls);
-        let refused = refused.unwrap_or_default();
-        self.output
-            .note(&style(turn_line(report, refused)).dim().to_string());
+        // Only the view knows the refused calls, and what changed while commands ran.
+        let seen = ended.events.with_view(|view| view.report());
+        self.output.note(
+            &style(turn_line(seen.as_ref().unwrap_or(report)))
+                .dim()
+                .to_string(),
+        );
     }
 
     async fn undo(&self) -> anyhow::Result<()> {
@@ -517,12 +520,12 @@ fn changed_text(files: &BTreeSet<&str>, what: &str) -> Option<String> {
 }
 
 /// A line about what a turn did and used.
-fn turn_line(report: &Report, refused: u32) -> String {
+fn turn_line(report: &Report) -> String {
     let mut parts = Vec::new();
     let plural = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
-    let calls = report.usage.tool_calls.saturating_add(refused);
+    let calls = report.usage.tool_calls.saturating_add(report.refused_calls);
     if calls > 0 {
-        let refused = match refused {
+        let refused = match report.refused_calls {
             0 => String::new(),
             refused => format!(" ({refused} refused)"),
         };
