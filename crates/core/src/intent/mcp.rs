@@ -69,18 +69,8 @@ pub(super) fn triggered(words: &Words<'_>, context: &IntentContext<'_>) -> Optio
 
 /// The first occurrence of the keyword that is neither quoted nor negated.
 fn find_keyword(words: &Words<'_>, keyword: &Words<'_>) -> Option<Range<usize>> {
-    let same = |at: usize| {
-        (0..keyword.len()).all(|offset| {
-            words.text(at + offset) == keyword.text(offset)
-                && words.kind(at + offset) != Some(TokenKind::Quoted)
-        })
-    };
-    let last = words.len().checked_sub(keyword.len())?;
-    if !keyword.has_content(0..keyword.len()) {
-        return None;
-    }
-    let start = (0..=last.min(MAX_TOKENS)).find(|at| same(*at) && !is_negated(words, *at))?;
-    Some(start..start + keyword.len())
+    let mut found = words.occurrences(keyword);
+    found.find(|range| range.start <= MAX_TOKENS && !is_negated(words, range.start))
 }
 
 /// A mention of tools or services.

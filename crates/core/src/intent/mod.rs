@@ -25,6 +25,7 @@ mod hitl;
 mod language;
 mod mcp;
 mod memory;
+mod mention;
 mod quotes;
 mod requests;
 mod words;
@@ -38,6 +39,8 @@ use crate::id::EffectId;
 use crate::question::OpenQuestion;
 use language::all;
 use words::Words;
+
+pub use mention::{PhraseMention, find_mention};
 
 /// The context that influences how a message is classified.
 #[derive(Clone, Copy, Debug, Default)]

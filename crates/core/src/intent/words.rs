@@ -91,6 +91,23 @@ impl<'a> Words<'a> {
         self.source.trim()
     }
 
+    /// Returns the ranges at which these words occur in a row, outside of quotes. None if `phrase` has no content.
+    pub(super) fn occurrences(&self, phrase: &Words<'_>) -> impl Iterator<Item = Range<usize>> {
+        let starts = match phrase.has_content(0..phrase.len()) {
+            true => self.len().saturating_sub(phrase.len().saturating_sub(1)),
+            false => 0,
+        };
+        let is_at = move |at: usize| {
+            (0..phrase.len()).all(|offset| {
+                self.text(at + offset) == phrase.text(offset)
+                    && self.kind(at + offset) != Some(TokenKind::Quoted)
+            })
+        };
+        (0..starts)
+            .filter(move |at| is_at(*at))
+            .map(|at| at..at + phrase.len())
+    }
+
     /// Returns the index after the phrase if the phrase starts at this token. Phrases are lowercase, with a space between words.
     pub(super) fn phrase_at(&self, mut at: usize, phrase: &str) -> Option<usize> {
         let mut rest = phrase;

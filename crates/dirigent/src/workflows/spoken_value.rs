@@ -2,6 +2,7 @@
 //!
 //! Letter case does not count, and spaces, `-` and `_` are the same. Where the sentence's own spelling is a valid value, it is used.
 
+use dirigent_core::intent::{PhraseMention, find_mention};
 use dirigent_core::text::{is_han, number_from_word};
 
 use super::parameter::{Parameter, ParameterKind};
@@ -128,13 +129,6 @@ fn has_choice(sentence: &str, choice: &str) -> bool {
         || singular.is_some_and(|word| find(sentence, word).is_some())
 }
 
-/// Words that negate the name of a switch after them.
-const NEGATIONS: [&str; 10] = [
-    "no", "not", "without", "never", "don't", "skip", "不", "无", "别", "勿",
-];
-/// The number of words before a name in which a negation counts.
-const NEGATED_WORDS: usize = 4;
-
 /// Returns true if the sentence has the number in digits or as a word. Digits in a word, as in `v2` and `job-7`, are no number.
 fn has_number(sentence: &str, value: &str) -> bool {
     let is_value = |number: &str| match (number.parse::<i64>(), value.trim().parse::<i64>()) {
@@ -157,43 +151,24 @@ fn has_number(sentence: &str, value: &str) -> bool {
         }
         rest = &rest[end..];
     }
-    let words = words(sentence);
-    words
-        .iter()
-        .any(|word| number_from_word(word).is_some_and(|number| is_value(&number.to_string())))
+    let is_number = |word: &str| number_from_word(word).is_some_and(|number| is_value(&number.to_string()));
+    let mut words = sentence.split(|c: char| !c.is_alphanumeric() || is_han(c));
+    let mut characters = sentence.chars().filter(|c| is_han(*c)).map(String::from);
+    words.any(is_number) || characters.any(|c| is_number(&c))
 }
 
 /// Returns true if the sentence has the value of a switch: the name of the parameter stands for `true`, unless the words before it negate
 /// it or the word after it is the value. Without the name, the whole sentence must be the value.
 fn has_switch(sentence: &str, parameter: &Parameter, value: &str) -> bool {
-    let (said, name) = (words(sentence), words(&parameter.name));
-    let is_value = |word: &str| parameter.check(word) == parameter.check(value);
-    let named = said.windows(name.len().max(1)).position(|window| window == name);
-    let Some(at) = named else {
-        return matches!(said.as_slice(), [word] if parameter.check(word).is_ok() && is_value(word));
+    let said = match find_mention(sentence, &parameter.name) {
+        Some(PhraseMention { is_negated, next }) => parameter
+            .check(&next)
+            .unwrap_or_else(|_| (!is_negated).to_string()),
+        None => sentence.trim_matches(|c: char| !c.is_alphanumeric()).to_owned(),
     };
-    let before = &said[at.saturating_sub(NEGATED_WORDS)..at];
-    match said.get(at + name.len()) {
-        Some(word) if parameter.check(word).is_ok() => is_value(word),
-        Some(_) | None if before.iter().any(|word| NEGATIONS.contains(&word.as_str())) => is_value("false"),
-        Some(_) | None => is_value("true"),
-    }
-}
-
-/// The words of a text in lowercase. A Chinese character is a word.
-fn words(text: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut is_open = false;
-    for c in text.to_lowercase().chars() {
-        let is_inner = (c.is_alphanumeric() || c == '\'') && !is_han(c);
-        match words.last_mut() {
-            Some(word) if is_inner && is_open => word.push(c),
-            Some(_) | None if is_inner || is_han(c) => words.push(c.to_string()),
-            Some(_) | None => {}
-        }
-        is_open = is_inner;
-    }
-    words
+    parameter
+        .check(value)
+        .is_ok_and(|value| parameter.check(&said) == Ok(value))
 }
 
 #[cfg(test)]
