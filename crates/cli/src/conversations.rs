@@ -56,7 +56,7 @@ async fn list(
     }
     for info in &found {
         if command.json {
-            output.print(&as_json(info).to_string());
+            output.print(&json!(info).to_string());
             continue;
         }
         let title = if info.title.is_empty() {
@@ -98,8 +98,8 @@ async fn show(
     let info = conversation.info().await?;
     let turns = conversation.turns(command.limit).await?;
     if command.json {
-        let mut object = as_json(&info);
-        object["messages"] = turns.iter().map(turn_json).collect();
+        let mut object = json!(info);
+        object["messages"] = json!(turns);
         output.print(&object.to_string());
         return Ok(Exit::Success);
     }
@@ -182,27 +182,4 @@ async fn delete(
     conversation.delete().await?;
     output.note(&format!("deleted {what}"));
     Ok(Exit::Success)
-}
-
-fn as_json(info: &ConversationInfo) -> Value {
-    json!({
-        "conversation": info.id,
-        "title": info.title,
-        "workspace": info.workspace,
-        "settings": info.settings,
-        "created_at": info.created_at,
-        "used_at": info.used_at,
-        "turns": info.turns,
-    })
-}
-
-fn turn_json(turn: &ConversationTurn) -> Value {
-    json!({
-        "turn": turn.number,
-        "run": turn.run,
-        "message": turn.message,
-        "intent": turn.intent,
-        "at": turn.at,
-        "report": turn.report,
-    })
 }

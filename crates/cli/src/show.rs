@@ -143,29 +143,12 @@ fn as_json(
     problem: Option<&str>,
     worktree: Option<&Path>,
 ) -> Value {
-    let mut object = json!({
-        "run": record.run,
-        "state": RunState::from_record(record),
-        "goal": record.goal,
-        "workspace": record.workspace,
-        "created_at": record.created_at,
-        "ended_at": record.ended_at,
-        "owner_pid": record.owner_pid,
-        "entries": record.entries,
-        "forked_from": forked_from(record),
-        "worktree": worktree,
-        "pending_messages": pending_messages_json(messages),
-        "problem": problem,
-    });
+    let mut object = render::run_record(record);
+    object["worktree"] = json!(worktree);
+    object["pending_messages"] = pending_messages_json(messages);
+    object["problem"] = json!(problem);
     requests.add_to_json(&mut object);
     object
-}
-
-/// The JSON object `{"run", "at"}`; `null` if the run is not a fork.
-fn forked_from(record: &RunRecord) -> Value {
-    record
-        .forked_from
-        .map_or(Value::Null, |point| json!({"run": point.run, "at": point.seq}))
 }
 
 /// The run's pending requests and messages.
@@ -228,7 +211,7 @@ pub(crate) async fn show(
         (None, true) => {
             let mut report = serde_json::to_value(view.report())?;
             report["run"] = json!(run);
-            report["forked_from"] = forked_from(&record);
+            report["forked_from"] = render::fork_point(&record);
             report["worktree"] = json!(dirigent.worktree_folder(&record));
             report["pending_messages"] = pending_messages_json(&messages);
             output.print(&report.to_string());

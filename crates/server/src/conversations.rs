@@ -59,7 +59,7 @@ pub(crate) async fn create(
         conversation.rename(&title).await?;
     }
     let headers = [(LOCATION, format!("/context/{}", conversation.id()))];
-    let object = info_json(&conversation.info().await?);
+    let object = json!(conversation.info().await?);
     Ok((StatusCode::CREATED, headers, json_response(&object)).into_response())
 }
 
@@ -92,7 +92,7 @@ pub(crate) async fn list(
         limit: Some(query.limit.unwrap_or(100).clamp(1, MAX_LISTED)),
     };
     let found = service.dirigent.conversations(filter).await?;
-    let listed: Vec<Value> = found.iter().map(info_json).collect();
+    let listed: Vec<Value> = found.iter().map(|info| json!(info)).collect();
     Ok(json_response(&json!({"conversations": listed})))
 }
 
@@ -111,36 +111,13 @@ pub(crate) async fn show(
     Parameters(query): Parameters<ShowQuery>,
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
-    let mut object = info_json(&conversation.info().await?);
+    let mut object = json!(conversation.info().await?);
     let turns = conversation
         .turns(query.turns.unwrap_or(SHOWN_TURNS).min(MAX_LISTED))
         .await?;
-    object["messages"] = turns.iter().map(turn_json).collect();
+    object["messages"] = json!(turns);
     object["usage"] = json!(conversation.usage().await?);
     Ok(json_response(&object))
-}
-
-fn info_json(info: &ConversationInfo) -> Value {
-    json!({
-        "conversation": info.id,
-        "title": info.title,
-        "workspace": info.workspace,
-        "settings": info.settings,
-        "created_at": info.created_at,
-        "used_at": info.used_at,
-        "turns": info.turns,
-    })
-}
-
-fn turn_json(turn: &ConversationTurn) -> Value {
-    json!({
-        "turn": turn.number,
-        "run": turn.run,
-        "message": turn.message,
-        "intent": turn.intent,
-        "at": turn.at,
-        "report": turn.report,
-    })
 }
 
 /// The body of `PATCH /context/{conversation}`: a field that is absent stays as it is, and `null` removes a setting.
@@ -186,7 +163,7 @@ pub(crate) async fn change(
     if let Some(title) = changes.title {
         conversation.rename(&title).await?;
     }
-    Ok(json_response(&info_json(&conversation.info().await?)))
+    Ok(json_response(&json!(conversation.info().await?)))
 }
 
 /// `DELETE /context/{conversation}`

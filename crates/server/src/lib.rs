@@ -20,6 +20,7 @@
 
 mod access;
 mod approvals;
+mod completion;
 mod connections;
 mod conversations;
 mod entrance;

@@ -1,13 +1,13 @@
 //! The addresses of the service.
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
-    access, approvals, conversations, entrance, messages, permits, run_changes, runs, steering,
+    access, approvals, completion, conversations, entrance, messages, permits, run_changes, runs, steering,
     system_prompts,
 };
 
@@ -24,6 +24,7 @@ pub(crate) fn router(service: Service) -> Router {
         .fallback(async || Problem::unknown_address())
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .layer(from_fn_with_state(service.clone(), permits::limit_requests))
+        .layer(from_fn(completion::complete_changes))
         .layer(from_fn_with_state(service.clone(), access::check_access))
         .with_state(service)
 }

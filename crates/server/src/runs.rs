@@ -104,20 +104,11 @@ async fn filter(service: &Service, query: ListQuery) -> Result<RunFilter, Proble
 /// A run in a list.
 pub(crate) fn run_json(record: &RunRecord) -> Value {
     let turn = record.turn;
-    json!({
-        "run": record.run,
-        "state": RunState::from_record(record),
-        "goal": record.goal,
-        "workspace": record.workspace,
-        "created_at": record.created_at,
-        "ended_at": record.ended_at,
-        "owner_pid": record.owner_pid,
-        "entries": record.entries,
-        "conversation": turn.map(|turn| turn.conversation),
-        "turn": turn.map(|turn| turn.number),
-        "forked_from": record.forked_from.map(|point| json!({"run": point.run, "at": point.seq})),
-        "problem": record.problem,
-    })
+    let mut object = render::run_record(record);
+    object["conversation"] = json!(turn.map(|turn| turn.conversation));
+    object["turn"] = json!(turn.map(|turn| turn.number));
+    object["problem"] = json!(record.problem);
+    object
 }
 
 /// `GET /v1/runs/{run}`: the run's state with everything that its events have told up to `seq`.

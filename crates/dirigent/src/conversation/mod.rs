@@ -15,6 +15,7 @@ use dirigent_core::text::visible_line;
 use dirigent_core::time::Timestamp;
 use dirigent_runtime::Orchestrator;
 use dirigent_store::{ConversationFilter, ConversationRecord, RunRecord};
+use serde::Serialize;
 
 use crate::time::now;
 use crate::{Dirigent, DirigentError, Goal};
@@ -43,11 +44,12 @@ pub struct Conversation {
     id: ConversationId,
 }
 
-/// A conversation in a list, or its current state.
-#[derive(Clone, Debug, PartialEq)]
+/// A conversation in a list, or its current state. JSON: an object with these fields; the id is `conversation`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ConversationInfo {
     /// The conversation's id.
+    #[serde(rename = "conversation")]
     pub id: ConversationId,
     /// The title: as the user set it, or the beginning of the first message; empty before the first message.
     pub title: String,
@@ -63,11 +65,12 @@ pub struct ConversationInfo {
     pub turns: u32,
 }
 
-/// A turn of a conversation: a message of the user and its outcome.
-#[derive(Clone, Debug)]
+/// A turn of a conversation: a message of the user and its outcome. JSON: an object with these fields; the number is `turn`.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ConversationTurn {
     /// The number of the turn, counted from 1.
+    #[serde(rename = "turn")]
     pub number: u32,
     /// The turn's run.
     pub run: RunId,

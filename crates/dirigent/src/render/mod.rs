@@ -1,16 +1,17 @@
-//! Text and drawings for people: reports, usage tables and plan graphs.
-//!
-//! They are computed from the data of `dirigent_core` and never parsed.
+//! Text and drawings for people: reports, usage tables and plan graphs, which are never parsed; and the JSON form of a run's record, which
+//! is the same in every interface.
 
 mod graph;
 mod proposal;
 mod report;
+mod run_record;
 mod transcripts;
 mod usage;
 
 pub use graph::{dot, mermaid, tree};
 pub use proposal::proposal;
 pub use report::report;
+pub use run_record::{fork_point, run_record};
 pub use transcripts::transcripts;
 pub use usage::usage;
 
