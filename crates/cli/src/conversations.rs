@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use console::style;
-use dirigent::{ConversationFilter, ConversationInfo, ConversationTurn, Dirigent, DirigentError};
-use serde_json::{Value, json};
+use dirigent::{ConversationFilter, ConversationTurn, Dirigent, DirigentError};
+use serde_json::json;
 
 use crate::args::{
     ConversationsCommand, DeleteConversationCommand, ListConversationsCommand, RenameConversationCommand,

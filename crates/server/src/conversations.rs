@@ -6,10 +6,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use dirigent::{
-    Conversation, ConversationFilter, ConversationInfo, ConversationSettings, ConversationTurn, Cost, Mode,
-    RunRecord, Steering,
-};
+use dirigent::{Conversation, ConversationFilter, ConversationSettings, Cost, Mode, RunRecord, Steering};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
