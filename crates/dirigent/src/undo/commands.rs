@@ -9,7 +9,7 @@ use dirigent_core::undo::{DuringCommand, PathState, RestorePath, RestoreStep, Un
 use dirigent_tools::workspace::Workspace;
 use serde::Serialize;
 
-use super::{RefusalReason, RefusedPath};
+use super::refusal::{RefusalReason, RefusedPath};
 
 /// The files that changed while a command was running, whether by the command or by something else. JSON: `{"call": "a1.3", "command":
 /// "cargo test", "files": […]}`.

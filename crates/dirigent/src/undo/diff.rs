@@ -7,7 +7,7 @@ use dirigent_core::view::RunView;
 use dirigent_runtime::{ChangeDiffs, CommandDiff, FileDiff, change_diffs, diff_bytes};
 use dirigent_store::Journal;
 
-use super::{RecordedChanges, UnfinishedCall};
+use super::recorded::{RecordedChanges, UnfinishedCall};
 use crate::DirigentError;
 
 /// A run's changes to files, from [`crate::Dirigent::diff`].
