@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
+#[cfg(unix)]
+pub mod file_calls;
+
 use std::path::{Path, PathBuf};
 
 use dirigent_core::tool::{Access, ToolOutcome, ToolResult};
