@@ -92,7 +92,8 @@ async fn a_model_reads_a_preview_as_text() {
     "#);
 
     let refused = json!({"from": "old", "to": "taken", "preview": false});
-    assert_eq!(output(&run(&workspace, refused).await), output(&preview));
+    let refused = run(&workspace, refused).await;
+    assert!(output(&preview).ends_with(output(&refused)), "{refused:?}");
 
     let unknown = run(&workspace, json!({"from": "taker"})).await;
     assert_eq!(
