@@ -103,7 +103,8 @@ fn is_name(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
-/// Returns the observations in a prompt's section as JSON, with their texts put back. Skips lines that belong to no observation.
+/// Returns the observations in a prompt's section as JSON, with their texts put back, which lack the line break at their end. Skips lines that
+/// belong to no observation.
 pub fn parse_observations(section: &str) -> Vec<Value> {
     let mut observations: Vec<Value> = Vec::new();
     let mut rest = section;
