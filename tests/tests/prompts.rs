@@ -126,7 +126,6 @@ fn prompt_2_an_agents_prompt_and_native_tools_can_be_seen() {
         .dirigent([
             "prompts",
             "show",
-            "--enhanced",
             "--agent",
             "explore",
             "--form",

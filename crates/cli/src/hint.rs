@@ -24,7 +24,8 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
             "dirigent prompts list".to_owned()
         }
         DirigentError::SystemPrompt(SystemPromptError::NoSuchPrompt { .. }) => {
-            "dirigent prompts list; --system-prompt sets the prompt of a run or a conversation".to_owned()
+            "dirigent prompts list; dirigent prompts show --agent NAME shows what an agent's model gets; --system-prompt sets the prompt of a \
+             run or a conversation".to_owned()
         }
         DirigentError::SystemPrompt(
             SystemPromptError::NoSuchVersion { name, .. } | SystemPromptError::Conflict { name, .. },

@@ -37,7 +37,9 @@ pub(crate) async fn prompts(
         PromptsCommand::Add(command) => add(db, &command, output).await,
         PromptsCommand::Edit(command) => edit(db, &command, output).await,
         PromptsCommand::Delete(command) => delete(db, &command, output).await,
-        PromptsCommand::Show(command) if command.enhanced => show_enhanced(db, file, command, output).await,
+        PromptsCommand::Show(command) if command.shows_agent() => {
+            show_enhanced(db, file, command, output).await
+        }
         PromptsCommand::Show(command) => show(db, &command, output).await,
     }
 }
@@ -174,8 +176,8 @@ async fn show_enhanced(
     let builder = Dirigent::builder().config(&config);
     let folder = existing_folder(&command.workspace)?;
     let prompts = builder.prompts(Some(&folder), options).await?;
-    let Some(prompt) = prompts.iter().find(|prompt| prompt.agent == command.agent) else {
-        return Err(unknown(command.agent, &prompts).into());
+    let Some(prompt) = prompts.iter().find(|prompt| prompt.agent == command.agent()) else {
+        return Err(unknown(command.agent().to_owned(), &prompts).into());
     };
     if command.json {
         output.print(&as_json(prompt).to_string());
@@ -197,7 +199,7 @@ async fn base_prompts(
         .map(|(agent, name)| (agent, (name, None)))
         .collect();
     if let Some(name) = &command.name {
-        names.insert(&command.agent, (name, command.version));
+        names.insert(command.agent(), (name, command.version));
     } else if !names.contains_key("lead") {
         names.insert("lead", (DEFAULT_PROMPT, None));
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use dirigent::events::{StateChange, display_path};
 use dirigent::report::during_command_title;
-use dirigent::{CommandDiff, CommandFile, Dirigent, RefusedPath, Undo, UndoStep, Undone, UnfinishedCall};
+use dirigent::{CommandDiff, CommandFile, Dirigent, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
 use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};
@@ -25,11 +25,14 @@ pub(crate) async fn diff(
     for call in &diff.unfinished {
         output.note(&sanitize(&unfinished_text(call)));
     }
+    if let Some(text) = also_changed_text(&diff) {
+        output.note(&sanitize(&text));
+    }
     if command.json {
-        let files = diff
-            .files
-            .iter()
-            .map(|file| json!({"path": file.path, "diff": String::from_utf8_lossy(&file.diff)}));
+        let files = diff.files.iter().map(|file| {
+            let diff = String::from_utf8_lossy(&file.diff);
+            json!({"path": file.path, "diff": diff, "also_changed": file.also_changed})
+        });
         let whole = String::from_utf8_lossy(&bytes);
         let object = json!({
             "run": run,
@@ -45,6 +48,18 @@ pub(crate) async fn diff(
         output.print_diff(&bytes);
     }
     Ok(Exit::Success)
+}
+
+/// Says which parts of the diff `git apply` may refuse; `None` if it accepts the whole diff.
+fn also_changed_text(diff: &RunDiff) -> Option<String> {
+    let files = diff.files.iter().filter(|file| file.also_changed);
+    let paths: Vec<_> = files.map(|file| display_path(&file.path)).collect();
+    (!paths.is_empty()).then(|| {
+        format!(
+            "`git apply` may refuse the diff of {}: commands or others changed the same file, which the diff leaves out",
+            paths.join(", ")
+        )
+    })
 }
 
 fn command_as_json(command: &CommandDiff) -> Value {

@@ -185,7 +185,7 @@ pub enum IdError {
     Scope(String),
     /// The text is not an effect id.
     #[error(
-        "`{0}` is not a call id: expected `run` or the id of an agent, a dot and a number, such as `run.2` or `a3.7`"
+        "`{0}` is not the handle of a call: expected `run` or the id of an agent, a dot and a number, such as `run.2` or `a3.7`"
     )]
     Effect(String),
 }

@@ -12,9 +12,10 @@ use crate::limits::RunLimits;
 use crate::message::Usage;
 use crate::mode::Mode;
 use crate::policy::Rule;
-use crate::prompt::{self, SharedProject};
+use crate::prompt::{self, SharedProject, UsableEnvironment};
 use crate::setup::{AgentIndex, DelegationDepth, OfferedTools, SharedSetup};
 use crate::text::shorten;
+use crate::tool::ToolCategory;
 use crate::turn::{EarlierTurns, ReadyAnswer, Turn};
 use serde::{Deserialize, Serialize};
 
@@ -180,14 +181,30 @@ impl RunSpec {
         let window = agent.profile.context_window.unwrap_or(u64::MAX);
         // A token has about four characters.
         let max = usize::try_from(window).unwrap_or(usize::MAX);
-        let told = match shorten(project.prompt(), max, None) {
-            Cow::Borrowed(_) => project.prompt().clone(),
+        let project = project.prompt(self.usable_environment(role, agent));
+        let told = match shorten(project, max, None) {
+            Cow::Borrowed(_) => project.clone(),
             Cow::Owned(shortened) => shortened.into(),
         };
         match role {
             AgentRole::Reflector => "".into(),
             AgentRole::Lead => told,
             AgentRole::Sub(_) => format!("{told}{}\n", prompt::run_goal(&self.goal)).into(),
+        }
+    }
+
+    /// The lead knows everything, because it plans for all agents; a sub-agent only what its tools can use.
+    fn usable_environment(&self, role: &AgentRole, agent: &AgentSpec) -> UsableEnvironment {
+        let has = |category| {
+            let mut tools = agent.tools.iter().filter_map(|name| self.tool_set().get(name));
+            tools.any(|tool| tool.category == category)
+        };
+        match role {
+            AgentRole::Lead | AgentRole::Reflector => UsableEnvironment::ALL,
+            AgentRole::Sub(_) => UsableEnvironment {
+                commands: has(ToolCategory::Commands),
+                databases: has(ToolCategory::Data),
+            },
         }
     }
 

@@ -14,7 +14,7 @@ pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
         AnswerForm::Text => return None,
         AnswerForm::Plan => (
             SUBMIT_PLAN,
-            "Carries out a plan, and returns what was observed and a reflector's judgement. Call it last.",
+            "Carries out a plan; its result is what was observed and judged. Call it last.",
             plan_schema(),
             json!({
                 "summary": "Look for the callers, then change them and check.",

@@ -23,8 +23,8 @@ pub const FINDINGS: &str = "FINDINGS";
 pub const GOAL: &str = "GOAL";
 /// The user's guidance: entries of the form `NUMBER. TEXT`, numbered from 1. A text may continue on further lines.
 pub const GUIDANCE: &str = "GUIDANCE";
-/// The results of sub-tasks: one [`ObservationLine`](crate::prompt::ObservationLine) per line as JSON, each followed by its texts of several
-/// lines ([`parse_observations`](crate::prompt::parse_observations)).
+/// The results of sub-tasks: one [`ObservationLine`](crate::prompt::ObservationLine) after the other as JSON, each followed by its texts of
+/// several lines ([`parse_observations`](crate::prompt::parse_observations)).
 pub const OBSERVATIONS: &str = "OBSERVATIONS";
 /// The run's changes other than file changes, such as changed table rows: one `- CHANGE` per line.
 pub const OTHER_CHANGES: &str = "OTHER_CHANGES";
@@ -36,7 +36,7 @@ pub const JUDGEMENT: &str = "JUDGEMENT";
 pub const LIMITS: &str = "LIMITS";
 /// The parameters of a workflow: one [`ParameterLine`](crate::prompt::ParameterLine) per line, as JSON.
 pub const PARAMETERS: &str = "PARAMETERS";
-/// The plan of the iteration that is evaluated: a [`Plan`](crate::plan::Plan) as JSON.
+/// The plan of the iteration that is evaluated: a [`Plan`](crate::plan::Plan) as JSON, each sub-task and each call on a line of its own.
 pub const PLAN: &str = "PLAN";
 /// The number of the iteration and the maximum number of iterations: `1 of 15`.
 pub const ITERATION: &str = "ITERATION";

@@ -30,6 +30,9 @@ pub struct FileDiff {
     /// A diff in git's format, as bytes because files need not be UTF-8. Lines that begin with `#` may precede it; they describe changes
     /// that a diff cannot show.
     pub diff: Vec<u8>,
+    /// True if the file also changed while a command ran, or if others changed it between the run's changes. The diff omits these changes, so
+    /// `git apply` may refuse it.
+    pub also_changed: bool,
 }
 
 /// The files that changed while a command was running, whether the command or something else changed them.
@@ -85,6 +88,7 @@ pub fn change_diffs(
                 path: from.clone(),
                 kind: None,
                 diff: format!("# moved {} to {}\n", display_path(to), display_path(from)).into_bytes(),
+                also_changed: false,
             },
         });
     }
@@ -105,6 +109,7 @@ pub fn change_diffs(
                         path: original.path.clone(),
                         kind: Some(FileChangeKind::Edited),
                         diff: [head.into_bytes(), diff].concat(),
+                        also_changed: false,
                     }
                 }),
         );
@@ -113,15 +118,18 @@ pub fn change_diffs(
     files.retain(|file| !file.diff.is_empty());
     files.sort_by(|one, other| one.path.cmp(&other.path));
     let commands = plan.during_commands.iter();
-    let commands: Result<_, RuntimeError> = commands.map(|during| reader.command_diff(during)).collect();
-    Ok(ChangeDiffs {
-        files,
-        commands: commands?,
-    })
+    let commands: Result<Vec<CommandDiff>, RuntimeError> =
+        commands.map(|during| reader.command_diff(during)).collect();
+    let commands = commands?;
+    for file in &mut files {
+        let mut during = commands.iter().flat_map(|command| &command.files);
+        file.also_changed |= during.any(|changed| changed.path == file.path);
+    }
+    Ok(ChangeDiffs { files, commands })
 }
 
-/// Returns all diffs, in a format that `git apply` accepts. Only the changes of file tools can be applied.
-/// Changes that happened while commands were running follow in lines that begin with `#`.
+/// Returns all diffs, in the format of `git apply`, which may refuse files that are [also changed](FileDiff::also_changed). Only the changes
+/// of file tools can be applied. Changes that happened while commands were running follow in lines that begin with `#`.
 pub fn diff_bytes(files: &[FileDiff], commands: &[CommandDiff]) -> Vec<u8> {
     let own = files.iter().flat_map(|file| file.diff.iter().copied());
     let mut bytes: Vec<u8> = own.collect();
@@ -241,6 +249,7 @@ impl ContentReader<'_> {
             path: path.clone(),
             kind: Some(change_kind(original, expected)),
             diff,
+            also_changed: *changed_by_others,
         })
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn read_diff(journal: &dyn RunLog, run: RunId) -> ReflectorDiff {
 }
 
 fn diffed_file(net: NetDiff) -> DiffedFile {
-    let FileDiff { path, kind, diff } = net.file;
+    let FileDiff { path, kind, diff, .. } = net.file;
     DiffedFile::new(path, kind, String::from_utf8_lossy(&diff).into_owned())
         .during(net.during, net.by_file_tools)
 }

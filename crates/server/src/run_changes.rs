@@ -39,10 +39,10 @@ pub(crate) async fn diff(
 }
 
 fn diff_json(run: RunId, diff: &RunDiff) -> Value {
-    let files = diff
-        .files
-        .iter()
-        .map(|file| json!({"path": file.path, "diff": String::from_utf8_lossy(&file.diff)}));
+    let files = diff.files.iter().map(|file| {
+        let diff = String::from_utf8_lossy(&file.diff);
+        json!({"path": file.path, "diff": diff, "also_changed": file.also_changed})
+    });
     json!({
         "run": run,
         "files": files.collect::<Vec<_>>(),

@@ -235,11 +235,13 @@ impl Stale {
 /// Returns the end of the error message, which tells the agent how to continue.
 fn next_step(part: &Excerpt) -> String {
     match (part.first, part.next) {
-        (1, None) => "its current content is below: work from that and call again".to_owned(),
-        (_, None) => "the rest is below: work from that and call again".to_owned(),
+        (1, None) => {
+            "the output of this call is its current content: work from that and call again".to_owned()
+        }
+        (_, None) => "the output of this call is the rest: work from that and call again".to_owned(),
         (_, Some(next)) => format!(
-            "a part of its current content is below: `read` the rest, from `start_line` {next} on, before you replace, \
-             delete or move it"
+            "the output of this call is a part of its current content: `read` the rest, from `start_line` {next} on, before \
+             you replace, delete or move it"
         ),
     }
 }

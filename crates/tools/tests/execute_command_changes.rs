@@ -36,11 +36,11 @@ async fn loop_8_a_commands_changed_files_are_reported_with_its_exit() {
         ),
         "{exited}"
     );
-    // The files' earlier content is unknown: no tool has read them.
+    // The files' earlier content is known although no tool has read them.
     assert!(
         matches!(&files[..], [
-            StateChange::FileDeleted { before: None, .. },
-            StateChange::FileEdited { before: None, after: Some(_), diff: None, .. },
+            StateChange::FileDeleted { before: Some(_), diff: Some(_), .. },
+            StateChange::FileEdited { before: Some(_), after: Some(_), diff: Some(_), .. },
             StateChange::FileCreated { after: Some(after), .. },
         ] if after.digest == sha256_hex(b"new\n")),
         "{files:?}"

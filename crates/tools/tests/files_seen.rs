@@ -97,7 +97,7 @@ async fn paor_5_an_edit_of_a_file_that_changed_since_the_read_shows_the_new_cont
     assert_eq!(
         error,
         "`src/a.rs` has changed since you last saw it, by another agent, a command or a person, and is left as it is; \
-         its current content is below: work from that and call again"
+         the output of this call is its current content: work from that and call again"
     );
     assert_eq!(shown, "Lines 1-2 of 2\n1\tuno\n2\ttwo\n");
     assert_eq!(on_disk(&folder, "src/a.rs"), "uno\ntwo\n");
@@ -161,7 +161,7 @@ async fn paor_5_a_file_that_the_agent_never_saw_is_not_overwritten() {
     let (error, shown) = refused(agent.writes("a", "mine\n").await);
     assert_eq!(
         error,
-        "`a` exists and you have not seen its content, so it is left as it is; its current content is below: \
+        "`a` exists and you have not seen its content, so it is left as it is; the output of this call is its current content: \
          work from that and call again"
     );
     assert_eq!(shown, "Lines 1-1 of 1\n1\tothers\n");
@@ -287,8 +287,8 @@ async fn paor_5_an_agent_that_saw_a_part_of_a_file_cannot_delete_or_move_it() {
         let (error, _) = refused(agent.does(call.clone()).await);
         assert!(
             error.ends_with(
-                "a part of its current content is below: `read` the rest, from `start_line` 164 on, before you \
-                 replace, delete or move it"
+                "the output of this call is a part of its current content: `read` the rest, from `start_line` 164 on, \
+                 before you replace, delete or move it"
             ),
             "{error}"
         );

@@ -22,6 +22,11 @@ fn edit(old: &str, new: &str) -> Value {
     json!({"operation": "edit", "path": "notes.txt", "old": old, "new": new})
 }
 
+/// A text too large for its content to be known before a command.
+fn other() -> String {
+    "other\n".repeat(50_000)
+}
+
 /// A run whose lead makes these calls, in a workspace with `notes.txt` and `other.txt`.
 fn acted<const N: usize>(steps: [Step; N]) -> (Served, Ended) {
     let workspace: Arc<OnceLock<std::path::PathBuf>> = Arc::default();
@@ -37,7 +42,7 @@ fn acted<const N: usize>(steps: [Step; N]) -> (Served, Ended) {
     let served = Served::new("", script);
     workspace.set(served.place.work()).unwrap();
     served.place.write("notes.txt", "one\n");
-    served.place.write("other.txt", "other\n");
+    served.place.write("other.txt", &other());
     let ended = served.place.run("change the notes").with_code(0);
     (served, ended)
 }
@@ -88,6 +93,7 @@ fn paor_10_a_summary_and_a_diff_list_changes_during_commands_separately() {
     let json = &json.json_lines()[0];
     assert_eq!(json["diff"], diff);
     assert_eq!(json["files"][0]["path"], "notes.txt");
+    assert_eq!(json["files"][0]["also_changed"], false);
     assert_eq!(json["files"].as_array().unwrap().len(), 1);
     let command = &json["commands"][0];
     assert_eq!(command["command"], MAKE);
@@ -144,7 +150,7 @@ fn paor_10_changes_during_a_command_are_undone_only_on_request() {
         json!({"path": "other.txt", "kind": "edited", "restorable": false})
     );
     assert!(!place.work().join("made.txt").exists());
-    assert_eq!(place.read("other.txt"), "other\nmore\n");
+    assert_eq!(place.read("other.txt"), other() + "more\n");
     assert_eq!(place.read("user.txt"), "mine\n");
 }
 
@@ -175,7 +181,12 @@ fn paor_10_a_file_changed_by_a_tool_and_a_command_is_undone_fully_or_not_at_all(
         ),
     ]);
     let place = &served.place;
-    let diff = place.dirigent(["diff", "last"]).with_code(0).stdout;
+    let shown = place.dirigent(["diff", "last"]).with_code(0);
+    let note = "note: `git apply` may refuse the diff of notes.txt: commands or others changed the same file, which the diff leaves out\n";
+    assert!(shown.stderr.contains(note), "{shown}");
+    let json = place.dirigent(["diff", "last", "--json"]).with_code(0);
+    assert_eq!(json.json_lines()[0]["files"][0]["also_changed"], true);
+    let diff = shown.stdout;
     let (own, during) = diff.split_once("# changed while").unwrap();
     assert!(own.ends_with("@@ -1 +1 @@\n-one\n+two\n"), "{own}");
     assert!(during.ends_with("# @@ -1 +1,2 @@\n#  two\n# +more\n"), "{during}");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use dirigent::model::CallForm;
 
 use super::{ModeChoice, ModelChoice};
@@ -18,7 +18,7 @@ Examples:
   dirigent prompts add support \"You answer the customers of a bakery.\"
   dirigent prompts add support --file support.md
   dirigent prompts edit support
-  dirigent prompts show support --enhanced --agent lead --form json
+  dirigent prompts show support --agent lead --form json
   dirigent chat --system-prompt support";
 
 #[derive(Subcommand)]
@@ -31,7 +31,7 @@ pub(crate) enum PromptsCommand {
     Edit(EditPromptCommand),
     /// Delete a base system prompt with all its versions
     Delete(DeletePromptCommand),
-    /// Show a base system prompt or, with --enhanced, all that an agent's model gets before any task
+    /// Show a base system prompt or, with --enhanced, --agent or --form, all that an agent's model gets before any task
     Show(ShowPromptCommand),
 }
 
@@ -82,36 +82,49 @@ pub(crate) struct DeletePromptCommand {
 }
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("model_prompt").multiple(true))]
 pub(crate) struct ShowPromptCommand {
-    /// The base system prompt [default: `default`; with --enhanced, that of the configuration]
+    /// The base system prompt [default: `default`; for an agent's prompt, that of the configuration]
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// A version of the prompt [default: the latest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) version: Option<u32>,
     /// List all versions, the latest first
-    #[arg(long, conflicts_with_all = ["version", "enhanced"])]
+    #[arg(long, conflicts_with_all = ["version", "model_prompt"])]
     pub(crate) versions: bool,
     /// Show all that an agent's model gets before any task
-    #[arg(long)]
+    #[arg(long, group = "model_prompt")]
     pub(crate) enhanced: bool,
-    /// The agent: lead, reflector, or the name of a sub-agent
-    #[arg(long, value_name = "ROLE", default_value = "lead", requires = "enhanced")]
-    pub(crate) agent: String,
+    /// The agent: lead, reflector, or the name of a sub-agent [default: lead]
+    #[arg(long, value_name = "ROLE", group = "model_prompt")]
+    pub(crate) agent: Option<String>,
     /// The form of tool calls [default: the form of the agent's model]
-    #[arg(long, value_enum, value_name = "FORM", requires = "enhanced")]
+    #[arg(long, value_enum, value_name = "FORM", group = "model_prompt")]
     pub(crate) form: Option<Form>,
     /// The mode of the run
-    #[arg(long, value_enum, default_value_t, requires = "enhanced")]
+    #[arg(long, value_enum, default_value_t, requires = "model_prompt")]
     pub(crate) mode: ModeChoice,
     /// The project folder, whose own agents are included
-    #[arg(long, short, value_name = "DIR", default_value = ".", requires = "enhanced")]
+    #[arg(long, short, value_name = "DIR", default_value = ".", requires = "model_prompt")]
     pub(crate) workspace: PathBuf,
     #[command(flatten)]
     pub(crate) model: ModelChoice,
     /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl ShowPromptCommand {
+    /// Returns true if the command shows what an agent's model gets.
+    pub(crate) fn shows_agent(&self) -> bool {
+        self.enhanced || self.agent.is_some() || self.form.is_some()
+    }
+
+    /// Returns the name of the agent.
+    pub(crate) fn agent(&self) -> &str {
+        self.agent.as_deref().unwrap_or("lead")
+    }
 }
 
 /// A form of tool calls.

@@ -35,8 +35,8 @@ pub use handle::{OutputHandle, ParseHandleError};
 pub use observation_text::parse_observations;
 pub(crate) use observations::earlier_observations;
 pub use observations::{observation_line, whole_observations, whole_report};
-pub(crate) use project::split_environment;
 pub use project::{SharedProject, project, run_goal};
+pub(crate) use project::{UsableEnvironment, split_environment};
 pub use requests::{
     AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, KnownTools, PastIteration,
     PastReflection, TurnContext, closing_message, continue_request, edited_plan, guidance, plan_request,
@@ -89,6 +89,7 @@ fn templates() -> Environment<'static> {
     environment.set_formatter(write_escaped);
     environment.add_filter("tojson", json_text);
     environment.add_filter("observation", observation_filter);
+    environment.add_filter("plan", plan_filter);
     for (name, source) in [
         template!("call_in_prose"),
         template!("calls"),
@@ -142,6 +143,18 @@ fn json_text(value: Value) -> Result<String, minijinja::Error> {
         )
         .with_source(error)
     })
+}
+
+/// Formats a plan as JSON with each sub-task and each call on a line of its own.
+fn plan_filter(value: Value) -> Result<String, minijinja::Error> {
+    let plan = serde_json::to_value(&value).map_err(|error| {
+        minijinja::Error::new(
+            ErrorKind::BadSerialization,
+            "the plan cannot be converted to JSON",
+        )
+        .with_source(error)
+    })?;
+    Ok(observation_text::json_lines(&plan))
 }
 
 /// Formats an observation as [`parse_observations`] reads it.

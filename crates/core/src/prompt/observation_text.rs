@@ -1,7 +1,10 @@
-//! The form of an observation in a prompt: its JSON on one line, and below it the texts of several lines, which JSON would only escape.
+//! The form of plans and observations in a prompt: JSON with each sub-task and each call on a line of its own. The texts of several lines in
+//! an observation, which JSON would only escape, follow below it.
 //!
 //! ```text
-//! {"subtask":"check","status":"failed","calls":[{"tool":"execute_command","success":false,"handle":"a2.6"}]}
+//! {"subtask":"check","status":"failed","calls":[
+//! {"tool":"execute_command","success":false,"handle":"a2.6"}
+//! ]}
 //! a2.6 output:
 //! | running 2 tests
 //! | test result: FAILED
@@ -16,6 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::tags::unescape_tags;
 
+const SUBTASKS: &str = "subtasks";
 const CALLS: &str = "calls";
 const HANDLE: &str = "handle";
 
@@ -36,10 +40,10 @@ pub(super) fn observation_text(mut observation: Value) -> String {
         }
         take_texts(fields, "", &mut texts);
     }
-    let mut formatted = observation.to_string();
+    let mut formatted = json_lines(&observation);
     for (name, text) in texts {
         formatted.push_str(&format!("\n{name}:"));
-        for line in text.split('\n') {
+        for line in text.strip_suffix('\n').unwrap_or(&text).split('\n') {
             formatted.push_str("\n| ");
             formatted.push_str(line);
         }
@@ -47,10 +51,33 @@ pub(super) fn observation_text(mut observation: Value) -> String {
     formatted
 }
 
+/// Formats a plan, a sub-task or an observation as JSON with each sub-task and each call on a line of its own.
+pub(super) fn json_lines(value: &Value) -> String {
+    let Value::Object(fields) = value else {
+        return value.to_string();
+    };
+    let fields = fields.iter().map(|(key, value)| {
+        let value = match (key.as_str(), value) {
+            (SUBTASKS, Value::Array(subtasks)) => list(subtasks.iter().map(json_lines)),
+            (CALLS, Value::Array(calls)) => list(calls.iter().map(Value::to_string)),
+            (_, value) => value.to_string(),
+        };
+        format!("{}:{value}", Value::from(key.as_str()))
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+fn list(elements: impl Iterator<Item = String>) -> String {
+    match elements.collect::<Vec<_>>().join(",\n") {
+        elements if elements.is_empty() => "[]".to_owned(),
+        elements => format!("[\n{elements}\n]"),
+    }
+}
+
 /// Removes the texts of several lines, and adds them with their names.
 fn take_texts(fields: &mut Map<String, Value>, prefix: &str, texts: &mut Vec<(String, String)>) {
     fields.retain(|key, value| match value {
-        Value::String(text) if text.contains('\n') && is_name(key) => {
+        Value::String(text) if has_several_lines(text) && is_name(key) => {
             texts.push((format!("{prefix}{key}"), std::mem::take(text)));
             false
         }
@@ -67,27 +94,45 @@ fn take_texts(fields: &mut Map<String, Value>, prefix: &str, texts: &mut Vec<(St
     });
 }
 
+/// A line break at the end begins no further line.
+fn has_several_lines(text: &str) -> bool {
+    text.strip_suffix('\n').unwrap_or(text).contains('\n')
+}
+
 fn is_name(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
-/// Returns the observations in a prompt's section as JSON, with their texts put back. Skips lines that belong to no observation.
+/// Returns the observations in a prompt's section as JSON, with their texts put back, which lack the line break at their end. Skips lines that
+/// belong to no observation.
 pub fn parse_observations(section: &str) -> Vec<Value> {
     let mut observations: Vec<Value> = Vec::new();
-    let mut lines = section.split('\n').peekable();
-    while let Some(line) = lines.next() {
-        if let Ok(observation) = serde_json::from_str(line) {
+    let mut rest = section;
+    while !rest.is_empty() {
+        if let Some((observation, length)) = leading_object(rest) {
             observations.push(observation);
-        } else if let (Some(name), Some(observation)) = (line.strip_suffix(':'), observations.last_mut()) {
+            rest = &rest[length..];
+        }
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        rest = after;
+        if let (Some(name), Some(observation)) = (line.strip_suffix(':'), observations.last_mut()) {
             let mut text = Vec::new();
-            while let Some(line) = lines.peek().and_then(|line| line.strip_prefix('|')) {
+            while let Some(line) = rest.strip_prefix('|') {
+                let (line, after) = line.split_once('\n').unwrap_or((line, ""));
                 text.push(line.strip_prefix(' ').unwrap_or(line));
-                lines.next();
+                rest = after;
             }
             put_text(observation, name, unescape_tags(&text.join("\n")).into_owned());
         }
     }
     observations
+}
+
+/// Parses the JSON object with which the text begins; returns it with its length in bytes.
+fn leading_object(text: &str) -> Option<(Value, usize)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter();
+    let value = text.starts_with('{').then(|| values.next())??.ok()?;
+    Some((value, values.byte_offset()))
 }
 
 /// Puts a text back into the field that its name stands for.
@@ -112,5 +157,47 @@ fn put_text(observation: &mut Value, name: &str, text: String) {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paor_6_each_call_and_each_line_of_a_text_has_a_line_of_its_own() {
+        let observation = json!({
+            "subtask": "check",
+            "findings": "One fails.\n\nThe other passes.\n",
+            "calls": [
+                {"tool": "execute_command", "output": "ok\n", "handle": "a2.5"},
+                {"tool": "execute_command", "output": "1\n2\n", "handle": "a2.6"},
+            ],
+        });
+        let text = observation_text(observation.clone());
+        let expected = [
+            r#"{"subtask":"check","calls":["#,
+            r#"{"tool":"execute_command","output":"ok\n","handle":"a2.5"},"#,
+            r#"{"tool":"execute_command","handle":"a2.6"}"#,
+            "]}",
+            "a2.6 output:",
+            "| 1",
+            "| 2",
+            "findings:",
+            "| One fails.",
+            "| ",
+            "| The other passes.",
+        ];
+        assert_eq!(text, expected.join("\n"));
+
+        let mut parsed = observation;
+        parsed["findings"] = json!("One fails.\n\nThe other passes.");
+        parsed["calls"][1]["output"] = json!("1\n2");
+        assert_eq!(
+            parse_observations(&format!("{text}\n{text}")),
+            [parsed.clone(), parsed]
+        );
     }
 }

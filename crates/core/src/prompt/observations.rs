@@ -9,6 +9,7 @@ use super::sections::{CallLine, ObservationLine};
 use super::shorten::{shorten_output, shorten_result};
 use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::observation::{Observation, ObservationStatus, SubTaskResult};
+use crate::plan::LEAD;
 use crate::text::{shorten, shorten_value};
 use crate::tool::{ModelToolResult, OmittedPart};
 
@@ -226,6 +227,7 @@ fn typed_line(
         duration_ms: Some(observation.duration),
         agent: None,
         findings: None,
+        answer: None,
         error: None,
         findings_so_far: None,
         calls: None,
@@ -271,12 +273,16 @@ fn typed_line(
             let handle = OutputHandle::Agent(*agent).to_string();
             let shorten = |text: &str, max| shorten(text, max, Some(&handle)).into_owned();
             let findings_so_far = &work.findings_so_far;
+            let text = result.as_ref().ok();
+            let text = text.map(|text| shorten(text, max.saturating_mul(4)));
+            let (answer, findings) = match is_lead(observation) {
+                true => (text, None),
+                false => (None, text),
+            };
             ObservationLine {
                 agent: Some(name.clone()),
-                findings: result
-                    .as_ref()
-                    .ok()
-                    .map(|findings| shorten(findings, max.saturating_mul(4))),
+                findings,
+                answer,
                 error: result
                     .as_ref()
                     .err()
@@ -317,7 +323,14 @@ fn earlier_line(observation: &Observation) -> Value {
             let handle = OutputHandle::Agent(*agent).to_string();
             line["agent"] = json!(name);
             match result {
-                Ok(findings) => line["findings"] = json!(shorten(findings, EARLIER_FINDINGS, Some(&handle))),
+                Ok(text) => {
+                    let key = if is_lead(observation) {
+                        "answer"
+                    } else {
+                        "findings"
+                    };
+                    line[key] = json!(shorten(text, EARLIER_FINDINGS, Some(&handle)));
+                }
                 Err(failure) => {
                     line["error"] = json!(shorten(&failure.to_string(), EARLIER_FINDINGS, Some(&handle)));
                 }
@@ -326,6 +339,11 @@ fn earlier_line(observation: &Observation) -> Value {
         }
     }
     line
+}
+
+/// Returns true for the observation of the lead's own work, whose text is an answer to the user.
+fn is_lead(observation: &Observation) -> bool {
+    observation.subtask.0 == LEAD
 }
 
 fn call_summaries(work: &AgentWork, max: usize, edits: FileEdits) -> Vec<CallLine> {

@@ -10,14 +10,37 @@ use super::render;
 use crate::project::Project;
 use crate::text::one_line;
 
-/// Renders the information about the project for the lead and every sub-agent of a run.
+/// The parts of the environment that depend on an agent's tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UsableEnvironment {
+    /// Whether the agent needs to know what commands may access.
+    pub(crate) commands: bool,
+    /// Whether the agent needs to know the databases.
+    pub(crate) databases: bool,
+}
+
+impl UsableEnvironment {
+    /// Everything, as for the lead, which plans the calls and tasks of all agents.
+    pub(crate) const ALL: UsableEnvironment = UsableEnvironment {
+        commands: true,
+        databases: true,
+    };
+}
+
+/// Renders all information about the project.
 pub fn project(project: &Project) -> String {
+    project_for(project, UsableEnvironment::ALL)
+}
+
+fn project_for(project: &Project, usable: UsableEnvironment) -> String {
     let files = &project.instructions.files;
     let files = files
         .iter()
         .map(|file| json!({"path": one_line(&file.path), "text": file.text.trim_end()}));
     let environment = &project.environment;
-    let databases = environment.databases.iter().map(|database| {
+    let commands = environment.commands.as_deref().filter(|_| usable.commands);
+    let databases = environment.databases.iter().filter(|_| usable.databases);
+    let databases = databases.map(|database| {
         let (kind, access) = (&database.kind, database.access);
         one_line(&format!("{} ({kind}, {access})", database.name))
     });
@@ -33,7 +56,7 @@ pub fn project(project: &Project) -> String {
                 "git": environment.git.as_deref().map(one_line),
                 "entries": entries.map(|entry| one_line(entry)).collect::<Vec<_>>(),
                 "entries_left_out": environment.entries_left_out,
-                "commands": environment.commands.as_deref().map(one_line),
+                "commands": commands.map(one_line),
                 "databases": databases.collect::<Vec<_>>(),
             },
         }),
@@ -50,27 +73,34 @@ pub fn run_goal(goal: &str) -> String {
     render("run_goal", json!({"goal": goal}))
 }
 
-/// A [`Project`] that all agents of a run share. Clones are cheap, and its prompt is rendered once.
+/// A [`Project`] that all agents of a run share. Clones are cheap, and each of its prompts is rendered once.
 #[derive(Clone)]
 pub struct SharedProject(Arc<Shared>);
 
 struct Shared {
     project: Project,
-    prompt: OnceLock<Arc<str>>,
+    prompts: [OnceLock<Arc<str>>; 4],
 }
 
 impl SharedProject {
-    /// Returns the text that the lead and every sub-agent receive first. Ends with a line break.
-    pub(crate) fn prompt(&self) -> &Arc<str> {
-        let render = || (project(&self.0.project) + "\n").into();
-        self.0.prompt.get_or_init(render)
+    /// Returns the text that an agent with this environment receives first. Ends with a line break.
+    pub(crate) fn prompt(&self, usable: UsableEnvironment) -> &Arc<str> {
+        let UsableEnvironment { commands, databases } = usable;
+        let [neither, only_commands, only_databases, both] = &self.0.prompts;
+        let prompt = match (commands, databases) {
+            (false, false) => neither,
+            (true, false) => only_commands,
+            (false, true) => only_databases,
+            (true, true) => both,
+        };
+        prompt.get_or_init(|| (project_for(&self.0.project, usable) + "\n").into())
     }
 }
 
 impl From<Project> for SharedProject {
     fn from(project: Project) -> Self {
-        let prompt = OnceLock::new();
-        SharedProject(Arc::new(Shared { project, prompt }))
+        let prompts = Default::default();
+        SharedProject(Arc::new(Shared { project, prompts }))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::id::SubTaskId;
 use crate::observation::ObservationStatus;
 use crate::time::Millis;
 
-/// The result of a sub-task, as a line of [`OBSERVATIONS`](crate::tags::OBSERVATIONS) or [`FINDINGS`](crate::tags::FINDINGS). Long strings
+/// The result of a sub-task, as an entry of [`OBSERVATIONS`](crate::tags::OBSERVATIONS) or [`FINDINGS`](crate::tags::FINDINGS). Long strings
 /// are shortened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObservationLine {
@@ -32,6 +32,9 @@ pub struct ObservationLine {
     /// The sub-agent's answer; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub findings: Option<String>,
+    /// The lead's answer to the user; `None` if the lead gave none, and for sub-agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     /// The reason why the sub-agent ended without an answer; `None` if it answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -109,7 +109,7 @@ fn paor_10_an_invalid_handle_is_sent_back_and_an_old_list_of_files_is_ignored() 
         ["ask a7.2"]
     );
     let told = agent.conversation().last().unwrap().content();
-    assert!(told.contains("`the tests` is not a call id"), "{told}");
+    assert!(told.contains("`the tests` is not the handle of a call"), "{told}");
 
     let old = json!({"verdict": "achieved", "summary": "s", "changed_files": ["src/a.rs"]});
     assert_eq!(

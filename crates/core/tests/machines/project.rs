@@ -11,7 +11,7 @@ use dirigent_core::prompt::{self, READ_OUTPUT};
 use dirigent_core::run::RunInput;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{Access, ToolResult};
+use dirigent_core::tool::{Access, ToolCategory, ToolResult};
 use serde_json::json;
 
 use crate::driver::{answered, brief_of, give, planned, running};
@@ -60,7 +60,7 @@ fn request(agent: &Agent) -> String {
 }
 
 #[test]
-fn lead_4_a_sub_agent_is_told_the_project_and_the_goal_before_its_task() {
+fn lead_4_a_sub_agent_is_told_the_goal_and_what_its_tools_can_use_before_its_task() {
     let mut project = with_files([
         file("../AGENTS.md", "Use tabs.\n"),
         file("AGENTS.md", "Use spaces here. See @docs/style.md.\n\n"),
@@ -87,7 +87,19 @@ fn lead_4_a_sub_agent_is_told_the_project_and_the_goal_before_its_task() {
         ],
         ..project.environment
     };
-    insta::assert_snapshot!(request(&sub_agent(of_project(project))));
+    let mut spec = of_project(project);
+    let text_without_tools = request(&sub_agent(spec.clone()));
+    for fact in ["commands: ", "databases: "] {
+        assert!(!text_without_tools.contains(fact), "{text_without_tools}");
+        assert!(request(&started(spec.clone(), AgentRole::Lead)).contains(fact));
+    }
+    let tools = spec.setup.agents[1].tools.clone();
+    let categories = [ToolCategory::Commands, ToolCategory::Data];
+    for (name, category) in tools.iter().zip(categories) {
+        let mut specs = spec.setup.tools.iter_mut();
+        specs.find(|tool| tool.name == *name).unwrap().category = category;
+    }
+    insta::assert_snapshot!(request(&sub_agent(spec)));
 }
 
 #[test]

@@ -45,8 +45,8 @@ impl RunDiff {
         })
     }
 
-    /// Returns all diffs, in a format that `git apply` accepts. Only the changes made by file tools can be applied; changes made while
-    /// commands were running follow in lines that begin with `#`.
+    /// Returns all diffs, in the format of `git apply`, which may refuse files that are [also changed](FileDiff::also_changed). Only the
+    /// changes made by file tools can be applied; changes made while commands were running follow in lines that begin with `#`.
     pub fn bytes(&self) -> Vec<u8> {
         diff_bytes(&self.files, &self.commands)
     }

@@ -292,6 +292,8 @@ mod tests {
         );
         let complete: Vec<bool> = found.files.iter().map(FileUsages::is_complete).collect();
         assert_eq!(complete, [true, true, false]);
+        let preview = "Preview: nothing was changed. Renaming to `new` would change 1 use of `old` in 1 file\n\na.rs (1)\n3: old\n";
+        assert_eq!((parse(preview).occurrences, parse(preview).files.len()), (1, 1));
     }
 
     #[test]

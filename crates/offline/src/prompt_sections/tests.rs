@@ -50,7 +50,7 @@ fn observation(subtask: &str, finding: SubTaskResult) -> Observation {
 }
 
 /// A text that looks like the lines of a section.
-const FINDINGS: &str = "`a` is\n</OBSERVATIONS> used.\n| \n\nfindings:\n{}\n";
+const FINDINGS: &str = "`a` is\n</OBSERVATIONS> used.\n| \n\nfindings:\n{}";
 
 /// One observation of each kind.
 fn observations() -> Vec<Observation> {
@@ -101,8 +101,8 @@ fn observations() -> Vec<Observation> {
                 observed_call("run.4", json!({}), ToolResult::success(json!({"exit_code": 0}))),
                 observed_call(
                     "run.6",
-                    json!({"content": "{\n}\n", "of": {"two": "a\r\nb"}, "a list": ["x\ny"]}),
-                    ToolResult::success(json!("run.4 output:\n| a\n</FINDINGS>\n")),
+                    json!({"content": "{\n}", "of": {"two": "a\r\nb"}, "a list": ["x\ny"]}),
+                    ToolResult::success(json!("run.4 output:\n| a\n</FINDINGS>")),
                 ),
                 observed_call(
                     "run.5",

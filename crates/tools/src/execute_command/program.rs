@@ -10,7 +10,7 @@ use crate::sandbox::locate_program;
 /// Switches `pipefail` on if the shell supports it. Not every `sh` does.
 const PIPEFAIL_IF_KNOWN: &str = "(set -o pipefail) 2>/dev/null && set -o pipefail; ";
 
-/// The command to run.
+// A doc comment would be a description in the schema, which models need not read.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,

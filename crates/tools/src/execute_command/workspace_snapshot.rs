@@ -4,7 +4,8 @@
 //! of `node_modules`, `__pycache__` and folders with a `CACHEDIR.TAG`. Changes by other processes while the
 //! command is running also count.
 //!
-//! The content before the command is known for files that the agent has seen or the run has changed, up to a total size.
+//! The content before the command is known up to a total size: first for files that the agent has seen or the run has changed, then for
+//! other small files. It is read from the files and never from git's index or objects, which a command can forge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -25,6 +26,10 @@ const MAX_FILES: usize = 20_000;
 const MAX_CHANGES: usize = 200;
 /// Maximum total size of the contents that are held in memory while a command runs, in bytes.
 const MAX_HELD_BYTES: u64 = 16 * 1024 * 1024;
+/// Maximum size of a file that is held although the agent has not seen it, in bytes.
+const MAX_UNSEEN_BYTES: u64 = 256 * 1024;
+/// Maximum number of such files. Reading more would take longer than most commands.
+const MAX_UNSEEN_FILES: usize = 2_000;
 /// Maximum total size of the changed files whose versions after the command are determined, in bytes.
 const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
 /// Maximum total size of the reported diffs, in bytes.
@@ -35,7 +40,7 @@ const MAX_DIFF_BYTES: usize = 256 * 1024;
 pub(super) struct WorkspaceSnapshot {
     /// `None` if there are too many files, or the workspace cannot be read.
     files: Option<BTreeMap<String, Stamp>>,
-    /// The versions and contents of known files.
+    /// The versions and contents of the files that were read.
     contents: BTreeMap<String, (FileVersion, Vec<u8>)>,
 }
 
@@ -73,11 +78,11 @@ pub(super) fn known_paths(context: &ToolContext) -> BTreeSet<String> {
 }
 
 impl WorkspaceSnapshot {
-    /// Scans the workspace, and reads the files whose paths are `known`. Blocks.
+    /// Scans the workspace, and reads the files whose paths are `known`, then other small files. Blocks.
     pub(super) fn take(root: &Path, known: &BTreeSet<String>) -> Self {
         let files = scan(root, MAX_FILES, None);
         let contents = match (&files, Workspace::open(root)) {
-            (Some(files), Ok(workspace)) => read_known(files, &workspace, known),
+            (Some(files), Ok(workspace)) => read_contents(files, &workspace, known),
             (None, _) | (_, Err(_)) => BTreeMap::new(),
         };
         WorkspaceSnapshot { files, contents }
@@ -112,14 +117,21 @@ impl WorkspaceSnapshot {
     }
 }
 
-fn read_known(
+fn read_contents(
     files: &BTreeMap<String, Stamp>,
     workspace: &Workspace,
     known: &BTreeSet<String>,
 ) -> BTreeMap<String, (FileVersion, Vec<u8>)> {
+    let mut unseen: Vec<(u64, &String)> = files
+        .iter()
+        .filter(|(path, stamp)| stamp.length <= MAX_UNSEEN_BYTES && !known.contains(*path))
+        .map(|(path, stamp)| (stamp.length, path))
+        .collect();
+    unseen.sort_unstable();
+    let unseen = unseen.into_iter().map(|(_, path)| path).take(MAX_UNSEEN_FILES);
     let mut room = MAX_HELD_BYTES;
     let mut contents = BTreeMap::new();
-    for path in known {
+    for path in known.iter().chain(unseen) {
         let Some(rest) = files.get(path).and_then(|stamp| room.checked_sub(stamp.length)) else {
             continue;
         };
@@ -317,6 +329,22 @@ mod tests {
         assert_eq!(scan(root.path(), 3, None).unwrap().len(), 3);
         assert!(scan(root.path(), 2, None).is_none());
         assert!(scan(root.path(), 3, Some(Instant::now())).is_none());
+    }
+
+    #[test]
+    fn paor_10_seen_files_are_read_first_and_then_the_smallest_ones() {
+        let root = TempDir::new().unwrap();
+        let held = usize::try_from(MAX_HELD_BYTES).unwrap();
+        let unseen = usize::try_from(MAX_UNSEEN_BYTES).unwrap();
+        for (name, length) in [("big", unseen + 1), ("large", unseen), ("seen", held - 5), ("small", 5)] {
+            std::fs::write(root.path().join(name), vec![b'a'; length]).unwrap();
+        }
+        let read = |known: &BTreeSet<String>| {
+            let snapshot = WorkspaceSnapshot::take(root.path(), known);
+            snapshot.contents.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(read(&BTreeSet::new()), ["large", "small"]);
+        assert_eq!(read(&BTreeSet::from(["seen".to_owned()])), ["seen", "small"]);
     }
 
     #[test]

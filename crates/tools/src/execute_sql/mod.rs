@@ -38,13 +38,12 @@ use crate::typed::{TypedTool, parameter_values, typed};
 pub use self::connection::{Connection, ConnectionCheck, Connections, Database};
 
 const DESCRIPTION: &str = "Runs one SQL statement on a database and returns its rows. `query` only reads, `change` may change \
-    something, `schema` describes the tables. Never write values into the statement: pass them in `parameters`. Each statement is \
-    committed if it succeeds. Rows are lists in the order of `columns`; large integers, decimals and dates are strings. Only the \
-    first rows of a long result are returned, so use WHERE and LIMIT. Connections: ";
+    something, `schema` describes the tables. Pass values in `parameters`, never in the statement. Each statement is committed if it \
+    succeeds. Large integers, decimals and dates are strings. Long results are cut, so use WHERE and LIMIT. Connections: ";
 
 const READ_ONLY_DESCRIPTION: &str = "Runs one SQL statement that only reads on a database and returns its rows; `schema` describes the \
-    tables. Never write values into the statement: pass them in `parameters`. Rows are lists in the order of `columns`; large \
-    integers, decimals and dates are strings. Only the first rows of a long result are returned, so use WHERE and LIMIT. Connections: ";
+    tables. Pass values in `parameters`, never in the statement. Large integers, decimals and dates are strings. Long results are \
+    cut, so use WHERE and LIMIT. Connections: ";
 
 /// Why `change` is refused on a read-only connection.
 const READ_ONLY_CONNECTION: &str = "the connection is read-only. Use `query` or another connection, or report what should be \
@@ -170,7 +169,7 @@ fn example(connections: &BTreeMap<String, LimitedConnection>) -> Value {
     };
     json!({
         "connection": name,
-        "sql": format!("SELECT id, name FROM users WHERE name = {placeholder} ORDER BY id LIMIT 20"),
+        "sql": format!("SELECT id FROM users WHERE name = {placeholder} LIMIT 20"),
         "parameters": ["Ada"],
     })
 }

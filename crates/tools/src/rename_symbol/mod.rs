@@ -68,7 +68,7 @@ fn yes() -> bool {
 ///
 /// The output is text. That of a rename has the number of uses, then for each file its path, the number of its uses and the changed lines,
 /// and the places that still have the old name. That of a preview, and of a failure, lists the uses and what a rename would leave, miss or
-/// break:
+/// break. A preview with a new name begins with `Preview: nothing was changed`:
 ///
 /// ```text
 /// 3 uses of `old` in 2 files
@@ -314,8 +314,12 @@ fn failure(error: String, code: &str, report: &Report) -> ToolResult {
 
 /// Gives the result the report: as text for the model, and as data for operators.
 fn with_report(result: ToolResult, report: &Report) -> ToolResult {
+    let output = match result.succeeded() {
+        true => text::preview(report),
+        false => text::listing(report),
+    };
     result
-        .with_output(text::preview(report).into())
+        .with_output(output.into())
         .as_list()
         .with_metadata("report", json!(report))
 }

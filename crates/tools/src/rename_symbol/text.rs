@@ -15,8 +15,19 @@ const MAX_CHANGED_LINES: usize = 40;
 /// The maximum length of such a line, in characters.
 const MAX_LINE_CHARS: usize = 200;
 
-/// Returns the uses of the name, and what a rename would leave, miss or break.
+/// Returns the uses of the name, after a note that nothing was changed if there is a new name.
 pub(super) fn preview(report: &Report) -> String {
+    let uses = listing(report);
+    match &report.to {
+        Some(to) if report.occurrences > 0 => {
+            format!("Preview: nothing was changed. Renaming to `{to}` would change {uses}")
+        }
+        Some(_) | None => uses,
+    }
+}
+
+/// Returns the uses of the name, and what a rename would leave, miss or break.
+pub(super) fn listing(report: &Report) -> String {
     let Report { from, totals, .. } = report;
     let mut text = headline(report);
     for file in &report.files {

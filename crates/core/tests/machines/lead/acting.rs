@@ -189,7 +189,7 @@ fn lead_3_the_work_of_the_leads_delegate_is_judged() {
     assert_eq!(run.phase(), Phase::Reflecting);
     let request = told(&run, "run.2");
     assert!(
-        !request.contains("<PLAN>") && request.contains("\"findings\":\"Done.\""),
+        !request.contains("<PLAN>") && request.contains("\"answer\":\"Done.\""),
         "{request}"
     );
     give(&mut run, 20, reflected("run.2", "continue", "One is left."));
