@@ -43,6 +43,7 @@ impl TestServer {
         let options = change(ServerOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             workspace: stage.workspace(),
+            token_file: Some(file.clone()),
             ..ServerOptions::default()
         });
         let server = Server::bind(dirigent.clone(), loaded.token, options)

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::{
-    AgentSource, Agents, Dirigent, DirigentError, ListedAgent, OfflineModel, RefusedAgent, StoreError,
+    AgentSource, Agents, Dirigent, DirigentError, ListedAgent, OfflineModel, RefusedAgent, StoreError, render,
 };
-use serde_json::{Value, json};
 
 use crate::args::AgentsCommand;
 use crate::config;
@@ -34,7 +33,7 @@ pub(crate) async fn list(
         Err(error) => return Err(error.into()),
     };
     let text = if command.json {
-        as_json(&agents).to_string()
+        render::agents(&agents).to_string()
     } else {
         as_text(&agents, &folder)
     };
@@ -121,47 +120,7 @@ fn location(refused: &RefusedAgent, folder: &Path) -> String {
     line(&format!("{}{number}", path.unwrap_or_default()))
 }
 
-fn as_json(agents: &Agents) -> Value {
-    let listed: Vec<Value> = agents.agents.iter().map(agent_json).collect();
-    let refused: Vec<Value> = agents
-        .refused
-        .iter()
-        .map(|refused| {
-            json!({
-                "source": kind(&refused.source),
-                "file": refused.source.file(),
-                "line": refused.line,
-                "reason": refused.reason,
-            })
-        })
-        .collect();
-    json!({"agents": listed, "refused": refused})
-}
-
-fn agent_json(agent: &ListedAgent) -> Value {
-    json!({
-        "name": agent.name,
-        "source": kind(&agent.source),
-        "file": agent.source.file(),
-        "description": agent.description,
-        "tools": agent.tools,
-        "access": agent.access.to_string(),
-        "model": agent.model,
-        "limits": agent.limits,
-        "notes": agent.notes,
-    })
-}
-
 /// Untrusted text, sanitized and on one line.
 fn line(text: &str) -> String {
     sanitize(&text.replace(char::is_control, " "))
-}
-
-fn kind(source: &AgentSource) -> &'static str {
-    match source {
-        AgentSource::Shipped => "shipped",
-        AgentSource::Program => "program",
-        AgentSource::User(_) => "user",
-        AgentSource::Project(_) => "project",
-    }
 }

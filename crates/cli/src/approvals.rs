@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use console::style;
-use dirigent::Dirigent;
 use dirigent::approval_rules::{ApprovalRule, RuleScope};
-use serde_json::{Value, json};
+use dirigent::{Dirigent, render};
 
 use crate::args::{ApprovalsCommand, ListApprovalsCommand, RemoveApprovalCommand};
 use crate::exit::Exit;
@@ -41,7 +40,7 @@ async fn list(db: Option<PathBuf>, command: &ListApprovalsCommand, output: &Outp
     let rules = rules_of(open_if_created(db).await?).await?;
     for rule in &rules {
         output.print(&if command.json {
-            as_json(rule).to_string()
+            render::approval_rule(rule).to_string()
         } else {
             line(rule)
         });
@@ -78,22 +77,4 @@ pub(crate) fn line(rule: &ApprovalRule) -> String {
         one_line(&rule.calls.to_string()),
         style(format!("({within}, since {})", local(rule.at))).dim()
     )
-}
-
-/// `{"id": 3, "calls": "execute_command(command: cargo test *)", "scope": "workspace", "subject": "/home/me/shop", "at": 1764150000000}`;
-/// `subject` is `null` for a rule that applies everywhere.
-pub(crate) fn as_json(rule: &ApprovalRule) -> Value {
-    let (scope, subject) = match &rule.scope {
-        RuleScope::Run(run) => ("run", Some(run.to_string())),
-        RuleScope::Conversation(conversation) => ("conversation", Some(conversation.to_string())),
-        RuleScope::Workspace(folder) => ("workspace", Some(folder.clone())),
-        RuleScope::Everywhere => ("everywhere", None),
-    };
-    json!({
-        "id": rule.id,
-        "calls": rule.calls.to_string(),
-        "scope": scope,
-        "subject": subject,
-        "at": rule.at,
-    })
 }

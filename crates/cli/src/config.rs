@@ -10,14 +10,15 @@ use dirigent::config::{ApiKey, ConnectionSettings, ModelSettings, ProbeOutcome, 
 use dirigent::services::{RegisteredService, ServiceList, configured_services};
 use dirigent::system_prompts::DEFAULT_PROMPT;
 use dirigent::{
-    AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, OfflineModel, Sandbox,
+    AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, OfflineModel,
+    Sandbox, render,
 };
 use serde_json::{Value, json};
 
 use crate::approvals;
 use crate::args::CheckCommand;
 use crate::exit::Exit;
-use crate::mcp_text::{endpoint_of, list_json, skipped_line};
+use crate::mcp_text::{endpoint_of, skipped_line};
 use crate::open::{build, open_if_exists};
 use crate::output::{Output, sanitize};
 
@@ -465,9 +466,9 @@ impl CheckReport {
             "roles": roles,
             "commands": commands_json(config),
             "problems": self.problems,
-            "approval_rules": self.rules.iter().map(approvals::as_json).collect::<Vec<_>>(),
+            "approval_rules": self.rules.iter().map(render::approval_rule).collect::<Vec<_>>(),
             "connections": self.connections.iter().map(connection_json).collect::<Vec<_>>(),
-            "services": list_json(&self.services),
+            "services": render::services(&self.services),
             "limits": config.limits(),
             "agent_limits": self.agent_limits().collect::<BTreeMap<_, _>>(),
             "notes": self.notes,

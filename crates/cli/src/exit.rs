@@ -81,7 +81,9 @@ impl Exit {
         }
         if let Some(error) = error.downcast_ref::<ServerError>() {
             return match error {
-                ServerError::Listen { .. } | ServerError::Workspace { .. } => Exit::Usage,
+                ServerError::Listen { .. } | ServerError::Workspace { .. } | ServerError::Exposed { .. } => {
+                    Exit::Usage
+                }
                 ServerError::Journal(_) => Exit::Journal,
                 _ => Exit::Failed,
             };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use dirigent::approval_rules::ApprovalRule;
 use dirigent::services::{RegisteredService, ServiceError, ServiceOrigin, ServiceSettings};
-use dirigent::{Dirigent, DirigentError, OfflineModel};
+use dirigent::{Dirigent, DirigentError, OfflineModel, render};
 
 use crate::agents::existing_folder;
 use crate::args::{
@@ -14,9 +14,7 @@ use crate::args::{
 };
 use crate::config;
 use crate::exit::Exit;
-use crate::mcp_text::{
-    as_json, endpoint_of, line, list_json, list_text, show_text, skipped_line, tools_text, untrusted_text,
-};
+use crate::mcp_text::{endpoint_of, line, list_text, show_text, skipped_line, tools_text, untrusted_text};
 use crate::open::build;
 use crate::output::{Output, sanitize};
 use crate::request_text::one_line;
@@ -192,7 +190,7 @@ async fn list(dirigent: &Dirigent, command: &ListServicesCommand, output: &Outpu
     let folder = existing_folder(&command.workspace)?;
     let listed = dirigent.services(Some(&folder)).await?;
     if command.json {
-        output.print(&list_json(&listed).to_string());
+        output.print(&render::services(&listed).to_string());
         return Ok(Exit::Success);
     }
     output.print(&list_text(&listed));
@@ -208,7 +206,7 @@ async fn list(dirigent: &Dirigent, command: &ListServicesCommand, output: &Outpu
 async fn show(dirigent: &Dirigent, command: &ShowServiceCommand, output: &Output) -> anyhow::Result<Exit> {
     let service = find(dirigent, &command.name, &command.workspace).await?;
     output.print(&match command.json {
-        true => as_json(&service).to_string(),
+        true => render::service(&service).to_string(),
         false => show_text(&service),
     });
     Ok(Exit::Success)

@@ -1,12 +1,11 @@
-//! Services as text and as JSON.
+//! Services as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use console::style;
-use dirigent::mcp::{ServiceState, SkippedService, WhyStopped};
+use dirigent::mcp::SkippedService;
 use dirigent::services::{RegisteredService, ServiceList, ServiceOrigin, ServiceSettings, UntrustedServices};
-use serde_json::{Value, json};
 
 use crate::request_text::one_line;
 use crate::time::local;
@@ -60,27 +59,10 @@ pub(crate) fn line(service: &RegisteredService) -> String {
     format!(
         "{}  {}, {tools}{changed}  {}  {}",
         style(&service.name).bold(),
-        state(service),
+        service.state_name(),
         style(format!("({})", origin(&service.origin))).dim(),
         one_line(&endpoint(service))
     )
-}
-
-/// Returns the state as shown by commands, which start a service only for a moment.
-fn state(service: &RegisteredService) -> &'static str {
-    let has_failed = service
-        .last_start
-        .as_ref()
-        .is_some_and(|start| start.error.is_some());
-    match &service.state {
-        _ if !service.settings.enabled => "disabled",
-        ServiceState::Stopped(WhyStopped::ByUser | WhyStopped::Removed) => "stopped",
-        ServiceState::Starting => "starting",
-        ServiceState::Running => "running",
-        ServiceState::Error { .. } => "error",
-        ServiceState::Stopped(WhyStopped::NotNeeded) if has_failed => "error",
-        ServiceState::Stopped(WhyStopped::NotNeeded) => "not started",
-    }
 }
 
 fn origin(origin: &ServiceOrigin) -> String {
@@ -231,47 +213,4 @@ pub(crate) fn tools_text(service: &RegisteredService) -> String {
         );
     }
     text
-}
-
-pub(crate) fn list_json(listed: &ServiceList) -> Value {
-    let services: Vec<Value> = listed.services.iter().map(as_json).collect();
-    let skipped: Vec<Value> = listed
-        .skipped
-        .iter()
-        .map(|skipped| json!({"name": skipped.name, "reason": skipped.reason}))
-        .collect();
-    let untrusted = listed
-        .untrusted
-        .as_ref()
-        .map(|file| json!({"file": file.path, "services": file.services, "changed": file.changed}));
-    json!({"services": services, "untrusted": untrusted, "skipped": skipped, "notes": listed.notes})
-}
-
-/// The service as JSON, without secrets.
-pub(crate) fn as_json(service: &RegisteredService) -> Value {
-    let tools: Vec<Value> = service
-        .tool_summaries()
-        .map(|(name, summary)| json!({"name": name, "summary": summary}))
-        .collect();
-    let start = service.last_start.as_ref().map(|start| {
-        json!({"at": start.at, "error": start.error, "stderr": start.stderr, "changed": start.changed})
-    });
-    json!({
-        "name": service.name.as_str(),
-        "state": state(service).replace(' ', "_"),
-        "origin": origin_json(&service.origin),
-        "hides": service.hides.iter().map(origin_json).collect::<Vec<_>>(),
-        "settings": service.settings,
-        "tools": tools,
-        "unavailable": service.tools.unavailable(),
-        "last_start": start,
-    })
-}
-
-fn origin_json(from: &ServiceOrigin) -> Value {
-    match from {
-        ServiceOrigin::Configuration => json!({"kind": "configuration"}),
-        ServiceOrigin::Store { version, at } => json!({"kind": "store", "version": version, "at": at}),
-        ServiceOrigin::Project(path) => json!({"kind": "project", "file": path}),
-    }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use dirigent::{Dirigent, DirigentError, UserPresence, default_journal};
-use dirigent_server::{LoadedToken, Server, ServerOptions, Token, TokenOrigin};
+use dirigent_server::{LoadedToken, RunSlots, Server, ServerOptions, Token, TokenOrigin, reachable};
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -40,14 +40,16 @@ pub(crate) async fn serve(
         listen: command.listen,
         hosts: command.host.clone(),
         workspace: command.workspace.clone(),
+        token_file: Some(token_file.clone()),
         ..ServerOptions::default()
     };
     let server = Server::bind(dirigent.clone(), loaded.token.clone(), options).await?;
     announce(&server, &loaded, &token_file, command.json, output);
+    let slots = server.run_slots();
     let (stop, stopped) = oneshot::channel();
     let serving = async {
         let running = server.run(async { drop(stopped.await) });
-        let (result, ()) = tokio::join!(running, resume(&dirigent, &command, output));
+        let (result, ()) = tokio::join!(running, resume(&dirigent, &slots, &command, output));
         result
     };
     let killed = async {
@@ -93,30 +95,35 @@ async fn load_token(path: PathBuf) -> anyhow::Result<LoadedToken> {
     Ok(tokio::task::spawn_blocking(move || Token::load_or_create(&path)).await??)
 }
 
+/// Tells where the server listens. The link with the token is shown only to a person at a terminal: what is written to a file or a pipe may be kept or read by others.
 fn announce(server: &Server, loaded: &LoadedToken, token_file: &Path, is_json: bool, output: &Output) {
-    let (address, file) = (server.address(), token_file.display());
-    let link = match loaded.origin {
-        TokenOrigin::Created => Some(loaded.token.link(address)),
-        TokenOrigin::Read => None,
-    };
+    let address = server.address();
+    let url = format!("http://{}", reachable(address));
     if is_json {
-        let url = format!("http://{address}");
-        output.print(
-            &json!({"event": "listening", "url": url, "token_file": token_file, "link": link}).to_string(),
-        );
-        return;
+        let line = json!({"event": "listening", "address": address, "url": url, "token_file": token_file});
+        return output.print(&line.to_string());
     }
-    output.print(&format!("Listening on http://{address}"));
-    match link {
-        Some(link) => output.print(&sanitize(&format!(
-            "Open {link}\nThis link is shown only now. The token in it is kept in {file}."
-        ))),
-        None => output.print(&sanitize(&format!("The token is in {file}."))),
-    }
+    let file = token_file.display();
+    output.print(&match address.ip().is_unspecified() {
+        false => format!("Listening on {url}"),
+        true => format!(
+            "Listening on port {} of all addresses of this computer, such as {url}",
+            address.port()
+        ),
+    });
+    output.print(&match loaded.origin {
+        TokenOrigin::Created if output.is_terminal() => sanitize(&format!(
+            "Open {}\nThis link is shown only now. The token in it is kept in {file}.",
+            loaded.token.link(address)
+        )),
+        TokenOrigin::Created | TokenOrigin::Read => sanitize(&format!(
+            "The token is in {file}: open {url}/?token=TOKEN in a browser, or send it with each request."
+        )),
+    });
 }
 
 /// Resumes the interrupted runs, unless the user does not want it.
-async fn resume(dirigent: &Dirigent, command: &ServeCommand, output: &Output) {
+async fn resume(dirigent: &Dirigent, slots: &RunSlots, command: &ServeCommand, output: &Output) {
     if command.no_resume {
         return;
     }
@@ -125,6 +132,9 @@ async fn resume(dirigent: &Dirigent, command: &ServeCommand, output: &Output) {
         Err(error) => return output.error(&sanitize(&format!("interrupted runs are not resumed: {error}"))),
     };
     for run in resumed {
+        if let Ok(handle) = &run.result {
+            slots.count(handle);
+        }
         match run.result {
             Ok(handle) if command.json => {
                 output.print(&json!({"event": "resumed", "run": handle.id()}).to_string());

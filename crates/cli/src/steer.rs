@@ -9,7 +9,7 @@ use dirigent::Steering;
 use dirigent::approval_rules::{CallPattern, SavedRule, Within};
 use dirigent::{
     ApprovalAnswer, Decision, DecisionError, Dirigent, DirigentError, EffectId, EndReason, OpenQuestion,
-    PendingMessage, RunId, RuntimeError, SelectionError, SteerOutcome, select_question,
+    PendingMessage, RunId, RuntimeError, SelectionError, SteerOutcome, render, select_question,
 };
 use serde_json::json;
 
@@ -207,7 +207,7 @@ async fn always(
         None => "ended",
     };
     if json {
-        output.print(&json!({"run": run, "state": state, "rule": approvals::as_json(&rule)}).to_string());
+        output.print(&json!({"run": run, "state": state, "rule": render::approval_rule(&rule)}).to_string());
         return Ok(Exit::Success);
     }
     output.print(&format!("Saved rule {}", approvals::line(&rule)));

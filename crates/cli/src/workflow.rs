@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::workflows::{
-    Arguments, Invocation, InvocationWords, Parameter, ParameterKind, UntrustedWorkflow,
+    InvokedWorkflow, Parameter, ParameterKind, RequestedGoal, UntrustedWorkflow, UserRequest,
 };
-use dirigent::{
-    Dirigent, DirigentError, Goal, OfflineModel, UserPresence, Workflow, WorkflowError, Workflows,
-};
+use dirigent::{Dirigent, DirigentError, Goal, OfflineModel, UserPresence, WorkflowError, Workflows, render};
 
 use crate::args::{
     ListWorkflowsCommand, NewWorkflowCommand, RunWorkflowCommand, ShowWorkflowCommand, TrustWorkflowCommand,
@@ -91,7 +89,7 @@ async fn list(
         return Ok(Exit::Usage);
     }
     output.print(&match command.json {
-        true => workflow_text::list_json(&workflows, category).to_string(),
+        true => render::workflows(&workflows, category).to_string(),
         false => workflow_text::list(&workflows, category),
     });
     Ok(Exit::Success)
@@ -106,7 +104,7 @@ async fn show(
     let workflows = read(db, file, &command.workspace, output).await?;
     let workflow = workflows.find(without_slash(&command.name)).map_err(failed)?;
     output.print(&match command.json {
-        true => workflow_text::workflow_json(workflow).to_string(),
+        true => render::workflow(workflow).to_string(),
         false => workflow_text::workflow(workflow),
     });
     Ok(Exit::Success)
@@ -190,61 +188,50 @@ impl Requested {
         user: UserPresence,
         asker: &mut Asker<'_>,
     ) -> anyhow::Result<Option<Goal>> {
-        if let Requested::Words(text) = &self
-            && !text.trim_start().starts_with('/')
-        {
-            return Ok(Some(Goal::new(text)));
-        }
-        let mut workflows = dirigent.workflows(Some(workspace)).await?;
-        if user == UserPresence::Present
-            && let Some(file) = self.untrusted(&workflows)
-        {
-            if !wants_to_trust(file, asker).await? {
+        loop {
+            let request = match &self {
+                Requested::Words(text) => UserRequest::Text(text),
+                Requested::Workflow { name, arguments } => UserRequest::Words {
+                    name: without_slash(name),
+                    words: arguments,
+                },
+            };
+            let interpreting = dirigent.requested_goal(request, Some(workspace));
+            let Some(requested) = asker.unless_interrupted(interpreting).await? else {
                 return Ok(None);
+            };
+            match requested? {
+                RequestedGoal::Goal(goal) => return Ok(Some(*goal)),
+                RequestedGoal::Workflow(invoked) => return complete(*invoked, user, asker).await,
+                RequestedGoal::Untrusted(file) => {
+                    if user == UserPresence::Absent {
+                        return Err(failed(WorkflowError::from(&file)));
+                    }
+                    if !wants_to_trust(&file, asker).await? {
+                        return Ok(None);
+                    }
+                    dirigent.trust_workflow(&file).await?;
+                }
             }
-            dirigent.trust_workflow(file).await?;
-            workflows = dirigent.workflows(Some(workspace)).await?;
         }
-        let (workflow, words) = match &self {
-            Requested::Words(text) => match workflows.invocation(text).map_err(failed)? {
-                Some(Invocation { workflow, words }) => (workflow, InvocationWords::Text(words)),
-                None => return Ok(Some(Goal::new(text))),
-            },
-            Requested::Workflow { name, arguments } => {
-                let workflow = workflows.find(without_slash(name)).map_err(failed)?;
-                (workflow, InvocationWords::Shell(arguments))
-            }
-        };
-        let Some(arguments) = asker
-            .unless_interrupted(dirigent.workflow_arguments(workflow, words))
-            .await?
-        else {
-            return Ok(None);
-        };
-        let mut arguments = arguments?;
-        if let Some(sentence) = arguments.sentence() {
-            let understood = workflow_text::understood(workflow, sentence);
-            understood
-                .iter()
-                .for_each(|line| asker.output.note(&sanitize(line)));
-        }
-        if user == UserPresence::Present && !ask_missing(workflow, &mut arguments, asker).await? {
-            return Ok(None);
-        }
-        Ok(Some(workflow.goal(&arguments).map_err(failed)?))
     }
+}
 
-    /// The project's file of the workflow, if the user has not trusted its content.
-    fn untrusted<'a>(&self, workflows: &'a Workflows) -> Option<&'a UntrustedWorkflow> {
-        let found = match self {
-            Requested::Words(text) => workflows.invocation(text).err(),
-            Requested::Workflow { name, .. } => workflows.find(without_slash(name)).err(),
-        };
-        let Some(WorkflowError::Untrusted { name, .. }) = found else {
-            return None;
-        };
-        workflows.untrusted.iter().find(|file| file.name == name)
+/// Shows what was understood of a sentence, and asks a user who is present for missing parameters. `None` if the user cancels.
+async fn complete(
+    mut invoked: InvokedWorkflow,
+    user: UserPresence,
+    asker: &mut Asker<'_>,
+) -> anyhow::Result<Option<Goal>> {
+    if let Some(sentence) = invoked.arguments.sentence() {
+        for line in workflow_text::understood(&invoked.workflow, sentence) {
+            asker.output.note(&sanitize(&line));
+        }
     }
+    if user == UserPresence::Present && !ask_missing(&mut invoked, asker).await? {
+        return Ok(None);
+    }
+    Ok(Some(invoked.goal().map_err(failed)?))
 }
 
 fn failed(error: WorkflowError) -> anyhow::Error {
@@ -340,18 +327,14 @@ async fn wants_to_trust(file: &UntrustedWorkflow, asker: &mut Asker<'_>) -> anyh
 }
 
 /// Asks for the missing parameters, one after the other. Returns false if the user does not answer.
-async fn ask_missing(
-    workflow: &Workflow,
-    arguments: &mut Arguments,
-    asker: &mut Asker<'_>,
-) -> anyhow::Result<bool> {
-    let missing: Vec<Parameter> = workflow.missing(arguments).cloned().collect();
+async fn ask_missing(invoked: &mut InvokedWorkflow, asker: &mut Asker<'_>) -> anyhow::Result<bool> {
+    let missing: Vec<Parameter> = invoked.missing().cloned().collect();
     for parameter in &missing {
         loop {
             let Some(answer) = asker.ask(&question(parameter)).await? else {
                 return Ok(false);
             };
-            match workflow.set(arguments, &parameter.name, answer.trim()) {
+            match invoked.set(&parameter.name, answer.trim()) {
                 Ok(()) => break,
                 Err(problem) => asker.output.note(&sanitize(&problem.to_string())),
             }

@@ -1,11 +1,10 @@
-//! Workflows as text and as JSON.
+//! Workflows as text.
 
 use std::fmt::Write as _;
 
 use console::style;
-use dirigent::workflows::{Parameter, ParameterKind, UnderstoodSentence, WorkflowSource};
+use dirigent::workflows::{Parameter, UnderstoodSentence, WorkflowSource};
 use dirigent::{Mode, Workflow, Workflows};
-use serde_json::{Value, json};
 
 use crate::output::sanitize;
 
@@ -130,72 +129,6 @@ fn ruling(rule: &dirigent::Rule) -> &'static str {
         dirigent::Ruling::Allow => "allow",
         dirigent::Ruling::Ask => "ask",
         dirigent::Ruling::Deny => "deny",
-    }
-}
-
-pub(crate) fn list_json(workflows: &Workflows, category: Option<&str>) -> Value {
-    let listed = workflows.in_category(category).map(workflow_json);
-    let refused = workflows.refused.iter().map(|refused| {
-        json!({"name": refused.name, "file": refused.path, "line": refused.line, "reason": refused.reason})
-    });
-    let untrusted = workflows
-        .untrusted
-        .iter()
-        .map(|file| json!({"name": file.name, "file": file.path, "digest": file.digest}));
-    json!({
-        "workflows": listed.collect::<Vec<_>>(),
-        "untrusted": untrusted.collect::<Vec<_>>(),
-        "refused": refused.collect::<Vec<_>>(),
-    })
-}
-
-pub(crate) fn workflow_json(workflow: &Workflow) -> Value {
-    let rules = workflow
-        .rules
-        .iter()
-        .map(|rule| json!({"ruling": ruling(rule), "calls": rule.calls.to_string()}));
-    json!({
-        "name": workflow.name,
-        "usage": workflow.usage(),
-        "description": workflow.description,
-        "category": workflow.category,
-        "parameters": workflow.parameters.iter().map(parameter_json).collect::<Vec<_>>(),
-        "agent": workflow.agent,
-        "mode": mode_name(workflow.mode),
-        "tools": workflow.tools,
-        "approval": rules.collect::<Vec<_>>(),
-        "source": source_name(&workflow.source),
-        "file": workflow.source.file(),
-        "notes": workflow.notes,
-        "template": workflow.template,
-    })
-}
-
-fn parameter_json(parameter: &Parameter) -> Value {
-    let choices = match &parameter.kind {
-        ParameterKind::Choice(choices) => Some(choices),
-        ParameterKind::String
-        | ParameterKind::Integer
-        | ParameterKind::Number
-        | ParameterKind::Boolean
-        | ParameterKind::Path => None,
-    };
-    json!({
-        "name": parameter.name,
-        "type": parameter.kind.name(),
-        "required": parameter.needs_value(),
-        "default": parameter.default,
-        "pattern": parameter.pattern,
-        "choices": choices,
-        "description": parameter.description,
-    })
-}
-
-fn source_name(source: &WorkflowSource) -> &'static str {
-    match source {
-        WorkflowSource::Shipped => "shipped",
-        WorkflowSource::User(_) => "user",
-        WorkflowSource::Project(_) => "project",
     }
 }
 

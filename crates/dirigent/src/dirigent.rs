@@ -487,6 +487,11 @@ impl Dirigent {
         self.reading(move |journal| read_run(journal, run)).await
     }
 
+    /// The path of the journal's file, with links resolved.
+    pub fn journal_path(&self) -> &Path {
+        self.journal.path()
+    }
+
     /// Stops all MCP services, and all runs of this process at their last journal entry, so that they can be resumed. Waits until their
     /// work has ended and everything is stored, but at most one second for calls that ignore their cancellation. Waiters for these runs
     /// get an error. Runs that are started, resumed or steered afterwards fail; the journal can still be read.

@@ -66,7 +66,8 @@ pub use agents::{
 pub use builder::Builder;
 pub use config::{Config, ConfigError};
 pub use conversation::{
-    Conversation, ConversationInfo, ConversationSettings, ConversationTurn, ResumedTurn, Sent, StillWaiting,
+    Conversation, ConversationChanges, ConversationInfo, ConversationSettings, ConversationTurn, ResumedTurn,
+    Sent, StillWaiting,
 };
 pub use dirigent::Dirigent;
 pub use dirigent_core::agent_spec::BasePrompt;

@@ -16,8 +16,11 @@ use crate::entrance;
 use crate::problem::Problem;
 use crate::service::Service;
 
-/// The cookie in which browsers keep the token, as their event streams send no other header.
-pub(crate) const COOKIE_NAME: &str = "dirigent_token";
+/// The name of the cookie in which browsers keep the secret of their session, as their event streams send no other header. It includes the port, because
+/// browsers send the cookies of a host to all its ports.
+pub(crate) fn cookie_name(port: u16) -> String {
+    format!("dirigent_session_{port}")
+}
 
 /// How a browser says where a request comes from. Scripts cannot set it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -56,11 +59,10 @@ fn check(service: &Service, request: &Request) -> Result<(), Problem> {
     if is_cross_site(headers, &host) {
         return Err(Problem::cross_site());
     }
-    if needs_no_token(request.uri()) || has_token(service, headers) {
-        Ok(())
-    } else {
-        Err(Problem::no_token())
+    if needs_no_token(request.uri()) {
+        return Ok(());
     }
+    check_token(service, headers)
 }
 
 /// The length of the request's line and headers, in bytes. The connection bounds it as well, but by a multiple.
@@ -113,20 +115,31 @@ fn is_cross_site(headers: &HeaderMap, host: &Authority) -> bool {
     headers.get_all(ORIGIN).iter().any(is_other) || headers.get_all(FETCH_SITE).iter().any(is_foreign)
 }
 
-/// Returns true if the request has the token, in the header `Authorization` or in the cookie.
-fn has_token(service: &Service, headers: &HeaderMap) -> bool {
+/// Checks the token in the header `Authorization`, or the session in the cookie.
+fn check_token(service: &Service, headers: &HeaderMap) -> Result<(), Problem> {
     if let Some(sent) = headers.get(AUTHORIZATION) {
-        return bearer(sent.as_bytes()).is_some_and(|token| service.token.matches(token));
+        return match bearer(sent.as_bytes()) {
+            Some(token) if service.token.matches(token) => Ok(()),
+            Some([]) | None => Err(Problem::no_token()),
+            Some(_) => Err(Problem::wrong_token()),
+        };
     }
+    let name = cookie_name(service.options.listen.port());
     let cookies = headers
         .get_all(COOKIE)
         .into_iter()
-        .filter_map(|sent| sent.to_str().ok());
-    cookies.flat_map(|sent| sent.split(';')).any(|cookie| {
-        let token = cookie.trim().strip_prefix(COOKIE_NAME);
-        let token = token.and_then(|rest| rest.strip_prefix('='));
-        token.is_some_and(|token| service.token.matches(token.as_bytes()))
-    })
+        .filter_map(|sent| sent.to_str().ok())
+        .flat_map(|sent| sent.split(';'));
+    let secrets: Vec<&str> = cookies
+        .filter_map(|cookie| cookie.trim().strip_prefix(&name)?.strip_prefix('='))
+        .collect();
+    if secrets.is_empty() {
+        Err(Problem::no_token())
+    } else if secrets.iter().any(|secret| service.sessions.has(secret)) {
+        Ok(())
+    } else {
+        Err(Problem::no_session())
+    }
 }
 
 fn bearer(sent: &[u8]) -> Option<&[u8]> {

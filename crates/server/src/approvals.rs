@@ -9,9 +9,11 @@ use crate::input::Segments;
 use crate::problem::Problem;
 use crate::requests_of_user;
 use crate::runs::{find, run_json};
+use crate::schemas;
 use crate::service::Service;
 
-/// `GET /v1/approvals`
+/// Lists the runs that wait for you, each with its calls and questions.
+#[utoipa::path(get, path = "/v1/approvals", tag = "Approvals", responses((status = 200, description = "The runs", body = schemas::WaitingRuns)))]
 pub(crate) async fn list(State(service): State<Service>) -> Result<Response, Problem> {
     let waiting = service.dirigent.waiting_runs().await?;
     let runs: Vec<Value> = waiting
@@ -25,7 +27,8 @@ pub(crate) async fn list(State(service): State<Service>) -> Result<Response, Pro
     Ok(json_response(&json!({"runs": runs})))
 }
 
-/// `GET /v1/runs/{run}/approvals`
+/// Returns the calls and the questions with which a run waits for you.
+#[utoipa::path(get, path = "/v1/runs/{run}/approvals", tag = "Approvals", params(schemas::RunPath), responses((status = 200, description = "The calls and questions", body = schemas::PendingRequests)))]
 pub(crate) async fn of_run(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -35,7 +38,8 @@ pub(crate) async fn of_run(
     Ok(json_response(&requests_of_user::of_view(&view)))
 }
 
-/// `GET /context/{conversation}/approvals`
+/// Returns the calls and the questions with which the last turn waits for you.
+#[utoipa::path(get, path = "/context/{conversation}/approvals", tag = "Conversations", params(schemas::ContextPath), responses((status = 200, description = "The calls and questions", body = schemas::PendingRequests)))]
 pub(crate) async fn of_conversation(
     State(service): State<Service>,
     Segments(text): Segments<String>,

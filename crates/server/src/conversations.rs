@@ -6,43 +6,57 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use dirigent::{Conversation, ConversationFilter, ConversationSettings, Cost, Mode, RunRecord, Steering};
+use dirigent::{
+    Conversation, ConversationChanges, ConversationFilter, ConversationSettings, Cost, Mode, RunRecord,
+    Steering,
+};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::entrance::json_response;
 use crate::event_stream::{self, Previews, Watched};
-use crate::input::{Input, OptionalInput, Parameters, Segments};
+use crate::input::{Input, OptionalInput, Parameters, Segments, list_length};
+use crate::private_files::workspace;
 use crate::problem::Problem;
-use crate::run_input::workspace;
+use crate::schemas;
 use crate::service::Service;
 use crate::steering::steer;
 
-/// The largest number of conversations of a list.
-const MAX_LISTED: usize = 500;
 /// The number of turns that are shown with a conversation.
 const SHOWN_TURNS: usize = 50;
 
 /// The body of `POST /context`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewConversation {
+    /// Absolute path of the folder; that of the server if absent.
+    #[schema(value_type = Option<String>)]
     workspace: Option<PathBuf>,
+    /// The title; the beginning of the first message if absent.
     title: Option<String>,
+    /// The mode of its turns.
     #[serde(default)]
+    #[schema(value_type = Option<schemas::Mode>)]
     mode: Mode,
+    /// The default model: a name from `[models.NAME]`, `offline`, or `PROVIDER/NAME`.
     model: Option<String>,
+    /// The name of a base system prompt.
     system_prompt: Option<String>,
+    /// The maximum number of tokens of all turns.
     max_tokens: Option<u64>,
+    /// The maximum cost of all turns, in nano-dollars.
+    #[schema(value_type = Option<u64>)]
     max_cost: Option<Cost>,
 }
 
-/// `POST /context`
+/// Creates a conversation.
+#[utoipa::path(post, path = "/context", tag = "Conversations", request_body = NewConversation, responses((status = 201, description = "The conversation, with its address in `Location`", body = schemas::Conversation)))]
 pub(crate) async fn create(
     State(service): State<Service>,
     OptionalInput(new): OptionalInput<NewConversation>,
 ) -> Result<Response, Problem> {
-    let folder = workspace(new.workspace, &service.options.workspace)?;
+    let folder = workspace(&service, new.workspace).await?;
     let settings = ConversationSettings {
         mode: new.mode,
         model: new.model,
@@ -50,35 +64,44 @@ pub(crate) async fn create(
         max_tokens: new.max_tokens,
         max_cost: new.max_cost,
     };
-    check(&service, &settings).await?;
-    let conversation = service.dirigent.create_conversation(folder, settings).await?;
-    if let Some(title) = new.title {
-        conversation.rename(&title).await?;
-    }
+    check(&service, settings.system_prompt.as_deref()).await?;
+    let conversation = match new.title {
+        Some(title) => {
+            service
+                .dirigent
+                .create_titled_conversation(folder, &title, settings)
+                .await?
+        }
+        None => service.dirigent.create_conversation(folder, settings).await?,
+    };
     let headers = [(LOCATION, format!("/context/{}", conversation.id()))];
     let object = json!(conversation.info().await?);
     Ok((StatusCode::CREATED, headers, json_response(&object)).into_response())
 }
 
 /// Refuses a missing system prompt at once, not only when the first message needs it.
-async fn check(service: &Service, settings: &ConversationSettings) -> Result<(), Problem> {
-    if let Some(name) = &settings.system_prompt {
+async fn check(service: &Service, system_prompt: Option<&str>) -> Result<(), Problem> {
+    if let Some(name) = system_prompt {
         service.dirigent.system_prompts().get(name, None).await?;
     }
     Ok(())
 }
 
 /// The query of `GET /context`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// A part of the title or of a message.
     q: Option<String>,
+    /// Absolute path of a folder.
     workspace: Option<String>,
+    /// From 1 to 500; 100 if absent.
     limit: Option<usize>,
 }
 
-/// `GET /context`
+/// Lists conversations, the last used first.
+#[utoipa::path(get, path = "/context", tag = "Conversations", params(ListQuery), responses((status = 200, description = "The conversations", body = schemas::Conversations)))]
 pub(crate) async fn list(
     State(service): State<Service>,
     Parameters(query): Parameters<ListQuery>,
@@ -86,7 +109,7 @@ pub(crate) async fn list(
     let filter = ConversationFilter {
         text: query.q,
         workspace: query.workspace,
-        limit: Some(query.limit.unwrap_or(100).clamp(1, MAX_LISTED)),
+        limit: Some(list_length("limit", query.limit, 100)?),
     };
     let found = service.dirigent.conversations(filter).await?;
     let listed: Vec<Value> = found.iter().map(|info| json!(info)).collect();
@@ -94,42 +117,54 @@ pub(crate) async fn list(
 }
 
 /// The query of `GET /context/{conversation}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ShowQuery {
-    /// The number of turns to show, the last ones; at most [`MAX_LISTED`].
+    /// The number of turns to show, the last ones; from 1 to 500.
     turns: Option<usize>,
 }
 
-/// `GET /context/{conversation}`
+/// Returns a conversation with its usage and its last turns.
+#[utoipa::path(get, path = "/context/{conversation}", tag = "Conversations", params(schemas::ContextPath, ShowQuery), responses((status = 200, description = "The conversation", body = schemas::ConversationState)))]
 pub(crate) async fn show(
     State(service): State<Service>,
     Segments(text): Segments<String>,
     Parameters(query): Parameters<ShowQuery>,
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
+    let length = list_length("turns", query.turns, SHOWN_TURNS)?;
     let mut object = json!(conversation.info().await?);
-    let turns = conversation
-        .turns(query.turns.unwrap_or(SHOWN_TURNS).min(MAX_LISTED))
-        .await?;
+    let turns = conversation.turns(length).await?;
     object["messages"] = json!(turns);
     object["usage"] = json!(conversation.usage().await?);
     Ok(json_response(&object))
 }
 
 /// The body of `PATCH /context/{conversation}`: a field that is absent stays as it is, and `null` removes a setting.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Changes {
+    /// The new title.
     title: Option<String>,
+    /// The mode of the next turns.
+    #[schema(value_type = Option<schemas::Mode>)]
     mode: Option<Mode>,
+    /// The default model of the next turns.
     #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
     model: Option<Option<String>>,
+    /// The name of a base system prompt.
     #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
     system_prompt: Option<Option<String>>,
+    /// The maximum number of tokens of all turns.
     #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>)]
     max_tokens: Option<Option<u64>>,
+    /// The maximum cost of all turns, in nano-dollars.
     #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>)]
     max_cost: Option<Option<Cost>>,
 }
 
@@ -138,32 +173,30 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> R
     T::deserialize(deserializer).map(Some)
 }
 
-/// `PATCH /context/{conversation}`
+/// Changes the title and the settings of a conversation: all of them, or none if one is invalid.
+#[utoipa::path(patch, path = "/context/{conversation}", tag = "Conversations", params(schemas::ContextPath), request_body = Changes, responses((status = 200, description = "The conversation", body = schemas::Conversation)))]
 pub(crate) async fn change(
     State(service): State<Service>,
     Segments(text): Segments<String>,
     Input(changes): Input<Changes>,
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
-    let old = conversation.info().await?.settings;
-    let settings = ConversationSettings {
-        mode: changes.mode.unwrap_or(old.mode),
-        model: changes.model.unwrap_or(old.model.clone()),
-        system_prompt: changes.system_prompt.unwrap_or(old.system_prompt.clone()),
-        max_tokens: changes.max_tokens.unwrap_or(old.max_tokens),
-        max_cost: changes.max_cost.unwrap_or(old.max_cost),
+    let changes = ConversationChanges {
+        title: changes.title,
+        mode: changes.mode,
+        model: changes.model,
+        system_prompt: changes.system_prompt,
+        max_tokens: changes.max_tokens,
+        max_cost: changes.max_cost,
     };
-    if settings != old {
-        check(&service, &settings).await?;
-        conversation.set_settings(settings).await?;
-    }
-    if let Some(title) = changes.title {
-        conversation.rename(&title).await?;
-    }
+    let prompt = changes.system_prompt.as_ref().and_then(Option::as_deref);
+    check(&service, prompt).await?;
+    conversation.change(changes).await?;
     Ok(json_response(&json!(conversation.info().await?)))
 }
 
-/// `DELETE /context/{conversation}`
+/// Deletes a conversation with its turns.
+#[utoipa::path(delete, path = "/context/{conversation}", tag = "Conversations", params(schemas::ContextPath), responses((status = 204, description = "It is deleted")))]
 pub(crate) async fn delete(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -172,7 +205,8 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// `POST /context/{conversation}/cancel`: cancels the last turn. The conversation stays.
+/// Cancels the last turn. The conversation stays.
+#[utoipa::path(post, path = "/context/{conversation}/cancel", tag = "Conversations", params(schemas::ContextPath), responses((status = 200, description = "The turn has accepted it", body = schemas::SentMessage), (status = 202, description = "It waits until the turn is resumed", body = schemas::SentMessage)))]
 pub(crate) async fn cancel(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -195,18 +229,21 @@ pub(crate) async fn last_turn(conversation: &Conversation) -> Result<RunRecord, 
 }
 
 /// The query of `GET /context/{conversation}/events`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
     /// The number of the turn; the last one if absent.
     turn: Option<u32>,
     /// The last journal entry or event of the turn that the client has.
     after: Option<String>,
+    /// Whether to send the replies while they are written, too.
     #[serde(default)]
     deltas: bool,
 }
 
-/// `GET /context/{conversation}/events`: the events of a turn. Their ids begin with the number of the turn, so that a client which connects again goes on with the same turn.
+/// Streams the events of a turn.
+#[utoipa::path(get, path = "/context/{conversation}/events", tag = "Conversations", params(schemas::ContextPath, EventsQuery), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The turn has ended, and the client has all its events")))]
 pub(crate) async fn events(
     State(service): State<Service>,
     Segments(text): Segments<String>,

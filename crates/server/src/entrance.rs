@@ -1,4 +1,4 @@
-//! `/`: where a browser exchanges the token in its link for a cookie; and `/health`.
+//! `/`: where a browser exchanges the token in its link for the cookie of a session; and `/health`.
 
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -6,12 +6,11 @@ use axum::http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::access::COOKIE_NAME;
+use crate::access::cookie_name;
 use crate::problem::Problem;
+use crate::schemas;
 use crate::service::Service;
-
-/// How long a browser keeps the token, in seconds: 400 days, the longest time that browsers allow.
-const COOKIE_SECONDS: u32 = 400 * 24 * 60 * 60;
+use crate::sessions::SESSION_TIME;
 
 const PAGE: &str = "Dirigent is running, and you are signed in. docs/service.md describes the API, which begins at /v1/runs and /context.\n";
 
@@ -24,18 +23,28 @@ pub(crate) fn sent_token(query: Option<&str>) -> Option<&str> {
 pub(crate) async fn enter(State(service): State<Service>, RawQuery(query): RawQuery) -> Response {
     match sent_token(query.as_deref()) {
         None => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], PAGE).into_response(),
-        Some(token) if service.token.matches(token.as_bytes()) => {
-            let token = service.token.expose();
-            let cookie =
-                format!("{COOKIE_NAME}={token}; Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Strict");
-            let headers = [(SET_COOKIE, cookie), (LOCATION, "/".to_owned())];
-            (StatusCode::SEE_OTHER, headers).into_response()
-        }
-        Some(_) => Problem::no_token().into_response(),
+        Some(token) if service.token.matches(token.as_bytes()) => begin_session(&service)
+            .await
+            .unwrap_or_else(IntoResponse::into_response),
+        Some(_) => Problem::wrong_token().into_response(),
     }
 }
 
-/// `GET /health`: whether the server accepts work.
+/// Sends the browser to the address without the token, with a cookie that scripts and other sites cannot use.
+async fn begin_session(service: &Service) -> Result<Response, Problem> {
+    let sessions = service.sessions.clone();
+    let began = tokio::task::spawn_blocking(move || sessions.begin()).await;
+    let secret = began
+        .map_err(|error| Problem::internal(&error))?
+        .map_err(|error| Problem::internal(&error))?;
+    let (name, seconds) = (cookie_name(service.options.listen.port()), SESSION_TIME.as_secs());
+    let cookie = format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict");
+    let headers = [(SET_COOKIE, cookie), (LOCATION, "/".to_owned())];
+    Ok((StatusCode::SEE_OTHER, headers).into_response())
+}
+
+/// Returns whether the server accepts work. Needs no token.
+#[utoipa::path(get, path = "/health", tag = "Service", responses((status = 200, description = "It does", body = schemas::Health)))]
 pub(crate) async fn health(State(service): State<Service>) -> Response {
     if service.stopping.is_cancelled() {
         return Problem::shutting_down().into_response();

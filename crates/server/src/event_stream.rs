@@ -5,14 +5,15 @@
 
 use std::convert::Infallible;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use dirigent::{Delta, Event, Events, RunHandle, RunId, RuntimeError};
+use dirigent::{Delta, Event, RunHandle, RunId, RuntimeError};
 use futures::StreamExt as _;
-use futures::stream::{iter, unfold};
+use futures::stream::{BoxStream, iter, unfold};
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,10 @@ use crate::service::Service;
 
 /// The time without events after which a comment is sent, so that proxies keep the connection open and a client that has gone is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The number of previews that are sent in a row although an event is ready, so that previews mostly come before the event that completes
+/// their reply, and never hold events back.
+const MAX_PREVIEWS_IN_A_ROW: u32 = 16;
 
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -138,8 +143,11 @@ fn respond(first: Option<Message>, state: RunStream) -> Response {
 }
 
 struct RunStream {
-    events: Events,
+    /// Keeps the progress of reading the next event while something else is sent.
+    events: BoxStream<'static, ReadEvent>,
     previews: Option<Previews>,
+    /// The number of previews that were sent since the last event.
+    previews_in_a_row: u32,
     stopping: CancellationToken,
     /// The last event that the client had before.
     known: Position,
@@ -149,8 +157,10 @@ struct RunStream {
     has_ended: bool,
 }
 
+type ReadEvent = Result<Arc<Event>, RuntimeError>;
+
 enum Next {
-    Event(Option<Result<std::sync::Arc<Event>, RuntimeError>>),
+    Event(Option<ReadEvent>),
     Delta(Delta),
     Stopping,
 }
@@ -158,9 +168,14 @@ enum Next {
 impl RunStream {
     fn new(service: &Service, watched: Watched) -> Self {
         let after = watched.after.last_complete_entry();
+        let events = unfold(service.dirigent.events(watched.run, after), async |mut events| {
+            let read = events.next().await?;
+            Some((read, events))
+        });
         RunStream {
-            events: service.dirigent.events(watched.run, after),
+            events: events.boxed(),
             previews: watched.previews,
+            previews_in_a_row: 0,
             stopping: service.stopping.clone(),
             known: watched.after,
             last: Position { seq: 0, index: 0 },
@@ -172,13 +187,7 @@ impl RunStream {
     /// Returns the next message; `None` after the last one.
     async fn next(&mut self) -> Option<Message> {
         while !self.has_ended {
-            let next = tokio::select! {
-                biased;
-                () = self.stopping.cancelled() => Next::Stopping,
-                delta = next_delta(&mut self.previews) => Next::Delta(delta),
-                event = self.events.next() => Next::Event(event),
-            };
-            match next {
+            match self.wait().await {
                 Next::Event(Some(Ok(event))) => match self.event(&event) {
                     Some(message) => return Some(message),
                     None => continue,
@@ -192,6 +201,31 @@ impl RunStream {
             }
         }
         None
+    }
+
+    /// Waits for what is to be sent next. Of a preview and an event that are both ready, the preview is sent, but only for a limited number of
+    /// times in a row.
+    async fn wait(&mut self) -> Next {
+        let next = if self.previews_in_a_row < MAX_PREVIEWS_IN_A_ROW {
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => Next::Stopping,
+                delta = next_delta(&mut self.previews) => Next::Delta(delta),
+                event = self.events.next() => Next::Event(event),
+            }
+        } else {
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => Next::Stopping,
+                event = self.events.next() => Next::Event(event),
+                delta = next_delta(&mut self.previews) => Next::Delta(delta),
+            }
+        };
+        self.previews_in_a_row = match next {
+            Next::Delta(_) => self.previews_in_a_row.saturating_add(1),
+            Next::Event(_) | Next::Stopping => 0,
+        };
+        next
     }
 
     /// The message for an event; `None` if the client has it.

@@ -75,6 +75,22 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Service> for Parameters<T> {
     }
 }
 
+/// The largest number of items of a list.
+const MAX_LISTED: usize = 500;
+
+/// Returns the number of items that a query wants of a list, from 1 to 500, or the default.
+pub(crate) fn list_length(name: &str, wanted: Option<usize>, default: usize) -> Result<usize, Problem> {
+    match wanted {
+        None => Ok(default),
+        Some(wanted) if (1..=MAX_LISTED).contains(&wanted) => Ok(wanted),
+        Some(wanted) => {
+            let detail =
+                format!("the query is invalid: `{name}` is {wanted}, but must be from 1 to {MAX_LISTED}");
+            Err(Problem::new(StatusCode::BAD_REQUEST, "invalid_query", detail))
+        }
+    }
+}
+
 /// Returns true if the body is declared as JSON, which pages of other sites cannot do without asking first.
 fn is_json(request: &Request) -> bool {
     let declared = request.headers().get(CONTENT_TYPE);

@@ -19,6 +19,8 @@
 #![warn(missing_docs)]
 
 mod access;
+mod agents;
+mod approval_rules;
 mod approvals;
 mod completion;
 mod connections;
@@ -26,21 +28,34 @@ mod conversations;
 mod entrance;
 mod event_stream;
 mod input;
+mod mcp_services;
+mod memory;
 mod messages;
+mod openapi;
 mod options;
 mod permits;
+mod private_files;
 mod problem;
+mod reference;
+mod requested_goal;
 mod requests_of_user;
 mod router;
 mod run_changes;
 mod run_input;
+mod run_slots;
 mod runs;
+mod schemas;
 mod server;
 mod service;
+mod sessions;
 mod steering;
 mod system_prompts;
 mod token;
+mod workflows;
 
+pub use openapi::openapi;
 pub use options::{DEFAULT_ADDRESS, ServerLimits, ServerOptions};
+pub use reference::reference_markdown;
+pub use run_slots::RunSlots;
 pub use server::{Server, ServerError};
-pub use token::{LoadedToken, Token, TokenError, TokenOrigin};
+pub use token::{LoadedToken, Token, TokenError, TokenOrigin, reachable};

@@ -7,25 +7,31 @@ use axum::extract::State;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use dirigent::workflows::UserRequest;
 use dirigent::{
-    Conversation, Decision, EndReason, Goal, RunHandle, RunId, Sent, SteerOutcome, Steering, UserPresence,
+    Conversation, Decision, EndReason, RunHandle, RunId, Sent, SteerOutcome, Steering, UserPresence,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::conversations::last_turn;
 use crate::entrance::json_response;
 use crate::event_stream::{self, Position, Previews, Watched};
 use crate::input::{Input, Segments};
 use crate::problem::Problem;
+use crate::requested_goal::requested_goal;
 use crate::requests_of_user;
+use crate::run_slots::RunSlot;
+use crate::schemas;
 use crate::service::Service;
 use crate::steering::{AnswerInput, effect, sent};
 
 /// The body of `POST /context/{conversation}/messages`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MessageInput {
+    /// The words, or the invocation of a workflow, such as `/create_project my-app`.
     message: String,
     /// Whether the turn begins with a summary of the conversation.
     #[serde(default)]
@@ -59,7 +65,8 @@ impl Delivery {
     }
 }
 
-/// `POST /context/{conversation}/messages`
+/// Sends a message. The answer comes when its turn has ended or, with `Accept: text/event-stream`, as events while it runs.
+#[utoipa::path(post, path = "/context/{conversation}/messages", tag = "Conversations", params(schemas::ContextPath), request_body = MessageInput, responses((status = 200, description = "The answer", body = schemas::TurnAnswer)))]
 pub(crate) async fn send(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -67,17 +74,23 @@ pub(crate) async fn send(
     Input(input): Input<MessageInput>,
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
-    service.ensure_may_start().await?;
+    let slot = slot_for_turn(&service, &conversation).await?;
     let delivery = Delivery::from_headers(&headers);
     let workspace = conversation.info().await?.workspace;
-    let goal = Goal::new(input.message)
-        .workspace(workspace)
-        .user(delivery.user());
+    let request = UserRequest::Text(&input.message);
+    let goal = requested_goal(&service, request, &workspace).await?;
+    let goal = goal.workspace(workspace).user(delivery.user());
     let goal = if input.compact { goal.compact() } else { goal };
     let (goal, _) = goal.include_files().await?;
     match conversation.send(goal).await? {
-        Sent::Turn(run) => follow(&service, &conversation, run, 0, delivery).await,
-        Sent::Resumed(turn) => follow(&service, &conversation, turn.run, turn.after, delivery).await,
+        Sent::Turn(run) => {
+            slot.keep_for(&service, &run);
+            follow(&service, &conversation, run, 0, delivery).await
+        }
+        Sent::Resumed(turn) => {
+            slot.keep_for(&service, &turn.run);
+            follow(&service, &conversation, turn.run, turn.after, delivery).await
+        }
         Sent::Message { run, outcome } => Ok(sent(run, outcome)),
         Sent::AskedBack(waiting) => {
             let mut object = json!({
@@ -103,7 +116,36 @@ pub(crate) async fn send(
     }
 }
 
-/// `POST /context/{conversation}/answers`
+/// The slot for a turn that a message, an answer or a decision may begin or resume.
+enum TurnSlot {
+    Reserved(RunSlot),
+    /// The last turn is active and has its slot.
+    Active,
+}
+
+impl TurnSlot {
+    fn keep_for(self, service: &Service, run: &RunHandle) {
+        match self {
+            TurnSlot::Reserved(slot) => slot.keep_for(run),
+            // The turn has ended meanwhile, and freed its slot.
+            TurnSlot::Active => service.runs.count(run),
+        }
+    }
+}
+
+/// Reserves a slot, unless the last turn is active: messages to it are accepted even if all slots are taken.
+async fn slot_for_turn(service: &Service, conversation: &Conversation) -> Result<TurnSlot, Problem> {
+    match service.runs.reserve() {
+        Ok(slot) => Ok(TurnSlot::Reserved(slot)),
+        Err(problem) => match conversation.last_run().await? {
+            Some(last) if last.owner_pid.is_some() => Ok(TurnSlot::Active),
+            Some(_) | None => Err(problem),
+        },
+    }
+}
+
+/// Answers a question of the last turn. A turn that had stopped goes on.
+#[utoipa::path(post, path = "/context/{conversation}/answers", tag = "Conversations", params(schemas::ContextPath), request_body = AnswerInput, responses((status = 200, description = "The answer of the turn", body = schemas::TurnAnswer)))]
 pub(crate) async fn answer(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -112,21 +154,17 @@ pub(crate) async fn answer(
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
     let run = last_turn(&conversation).await?.run;
+    let slot = slot_for_turn(&service, &conversation).await?;
     let outcome = service
         .dirigent
         .answer(run, input.question()?, &input.answer)
         .await?;
-    go_on(
-        &service,
-        &conversation,
-        run,
-        outcome,
-        Delivery::from_headers(&headers),
-    )
-    .await
+    let delivery = Delivery::from_headers(&headers);
+    go_on(&service, &conversation, slot, run, outcome, delivery).await
 }
 
-/// `POST /context/{conversation}/approvals/{call}`
+/// Decides about a call of the last turn. A turn that had stopped goes on.
+#[utoipa::path(post, path = "/context/{conversation}/approvals/{call}", tag = "Conversations", params(schemas::ContextPath, schemas::CallPath), request_body = schemas::DecisionInput, responses((status = 200, description = "The answer of the turn", body = schemas::TurnAnswer)))]
 pub(crate) async fn decide(
     State(service): State<Service>,
     Segments((text, call)): Segments<(String, String)>,
@@ -136,24 +174,20 @@ pub(crate) async fn decide(
     let conversation = service.dirigent.find_conversation(&text).await?;
     let run = last_turn(&conversation).await?.run;
     let effect = effect("call", &call)?;
+    let slot = slot_for_turn(&service, &conversation).await?;
     let outcome = service
         .dirigent
         .steer(run, Steering::Decide { effect, decision })
         .await?;
-    go_on(
-        &service,
-        &conversation,
-        run,
-        outcome,
-        Delivery::from_headers(&headers),
-    )
-    .await
+    let delivery = Delivery::from_headers(&headers);
+    go_on(&service, &conversation, slot, run, outcome, delivery).await
 }
 
 /// Resumes a turn that had stopped until now, because it needed the user.
 async fn go_on(
     service: &Service,
     conversation: &Conversation,
+    slot: TurnSlot,
     run: RunId,
     outcome: SteerOutcome,
     delivery: Delivery,
@@ -162,7 +196,10 @@ async fn go_on(
         return Ok(sent(run, outcome));
     }
     match conversation.resume_last(delivery.user()).await? {
-        Some(turn) => follow(service, conversation, turn.run, turn.after, delivery).await,
+        Some(turn) => {
+            slot.keep_for(service, &turn.run);
+            follow(service, conversation, turn.run, turn.after, delivery).await
+        }
         None => Ok(sent(run, outcome)),
     }
 }

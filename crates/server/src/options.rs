@@ -16,6 +16,9 @@ pub struct ServerOptions {
     pub hosts: Vec<String>,
     /// The folder in which runs and conversations work whose requests name none.
     pub workspace: PathBuf,
+    /// The file of the token, if it has one. No run may work in a folder that contains it, and the sessions of browsers are kept next to it, in a file whose name ends
+    /// with `-sessions`; without it, sessions end with the server.
+    pub token_file: Option<PathBuf>,
     /// The limits of requests.
     pub limits: ServerLimits,
 }
@@ -27,6 +30,7 @@ impl Default for ServerOptions {
             listen: DEFAULT_ADDRESS,
             hosts: Vec::new(),
             workspace: PathBuf::from("."),
+            token_file: None,
             limits: ServerLimits::default(),
         }
     }
@@ -47,8 +51,8 @@ pub struct ServerLimits {
     pub requests: usize,
     /// The maximum number of connections. Further clients wait until a connection is closed.
     pub connections: usize,
-    /// The maximum number of active runs in the journal with which another run may be started. Further runs are refused with status 429.
-    pub runs: u64,
+    /// The maximum number of active runs of this server: those that it started or resumed, and that have not ended. Further runs are refused with status 429.
+    pub runs: usize,
     /// The maximum time for a client to acknowledge what it was sent. After that its connection is closed, which has no effect on runs.
     pub send_time: Duration,
     /// The maximum time for the end of all work when the server shuts down.

@@ -5,10 +5,16 @@ use std::error::Error;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
+use dirigent::approval_rules::ApprovalRuleError;
 use dirigent::config::ConfigError;
+use dirigent::mcp::McpError;
+use dirigent::memory::MemoryError;
+use dirigent::services::ServiceError;
 use dirigent::system_prompts::SystemPromptError;
-use dirigent::{DecisionError, DirigentError, RepositoryError, RuntimeError, SelectionError, StoreError};
-use serde_json::json;
+use dirigent::{
+    DecisionError, DirigentError, RepositoryError, RuntimeError, SelectionError, StoreError, WorkflowError,
+};
+use serde_json::{Value, json};
 
 /// An error that a client gets.
 #[derive(Debug)]
@@ -18,6 +24,8 @@ pub(crate) struct Problem {
     detail: String,
     /// After how many seconds the client may try again; `None` if trying again does not help.
     retry_after: Option<u32>,
+    /// Further fields, for programs.
+    fields: Vec<(&'static str, Value)>,
 }
 
 impl Problem {
@@ -27,7 +35,24 @@ impl Problem {
             code,
             detail: detail.into(),
             retry_after: None,
+            fields: Vec::new(),
         }
+    }
+
+    /// Gives the problem the status 404 if it has this code: what is unknown is named by the address of the request, not by its body.
+    pub(crate) fn with_status_of_address(self, code: &str) -> Self {
+        let status = if self.code == code {
+            StatusCode::NOT_FOUND
+        } else {
+            self.status
+        };
+        Problem { status, ..self }
+    }
+
+    /// Adds a field for programs.
+    pub(crate) fn with(mut self, name: &'static str, value: Value) -> Self {
+        self.fields.push((name, value));
+        self
     }
 
     fn retry_after(self, seconds: u32) -> Self {
@@ -50,9 +75,18 @@ impl Problem {
     }
 
     pub(crate) fn no_token() -> Self {
-        let detail = "the request has no token, or a wrong one: send the header `Authorization: Bearer TOKEN`, or open the link that \
-                      the server printed at its first start";
+        let detail = "the request has no token: send the header `Authorization: Bearer TOKEN`, or open the link with the token in a browser";
         Problem::new(StatusCode::UNAUTHORIZED, "no_token", detail)
+    }
+
+    pub(crate) fn wrong_token() -> Self {
+        let detail = "the token is wrong: the right one is in the server's token file";
+        Problem::new(StatusCode::UNAUTHORIZED, "wrong_token", detail)
+    }
+
+    pub(crate) fn no_session() -> Self {
+        let detail = "the session has ended: open the link with the token again";
+        Problem::new(StatusCode::UNAUTHORIZED, "no_session", detail)
     }
 
     pub(crate) fn head_too_large(limit: usize) -> Self {
@@ -70,8 +104,10 @@ impl Problem {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail).retry_after(1)
     }
 
-    pub(crate) fn too_many_runs(limit: u64) -> Self {
-        let detail = format!("{limit} runs are active, which is the limit: try again when one has ended");
+    pub(crate) fn too_many_runs(limit: usize) -> Self {
+        let detail = format!(
+            "{limit} runs of this server are active, which is the limit: try again when one has ended"
+        );
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", detail).retry_after(10)
     }
 
@@ -104,14 +140,18 @@ impl Problem {
     }
 
     /// The fields of the problem in JSON.
-    pub(crate) fn to_json(&self) -> serde_json::Value {
-        json!({
+    pub(crate) fn to_json(&self) -> Value {
+        let mut object = json!({
             "type": format!("urn:dirigent:problem:{}", self.code),
             "title": self.status.canonical_reason().unwrap_or_default(),
             "status": self.status.as_u16(),
             "code": self.code,
             "detail": self.detail,
-        })
+        });
+        for (name, value) in &self.fields {
+            object[*name] = value.clone();
+        }
+        object
     }
 }
 
@@ -151,6 +191,9 @@ impl From<RuntimeError> for Problem {
 
 impl From<DirigentError> for Problem {
     fn from(error: DirigentError) -> Self {
+        if let Some(problem) = active_run(&error) {
+            return problem;
+        }
         let found = match &error {
             DirigentError::Runtime(RuntimeError::Journal(_)) => error.store_error().and_then(store_code),
             DirigentError::Runtime(error) => runtime_code(error),
@@ -167,6 +210,25 @@ impl From<DirigentError> for Problem {
     }
 }
 
+/// The error for a run that a process owns, in words for clients: they cannot end processes, but cancel the run.
+fn active_run(error: &DirigentError) -> Option<Problem> {
+    let (run, pid) = match (error, error.store_error()) {
+        (DirigentError::RunActive { run, pid }, _) | (_, Some(StoreError::AlreadyClaimed { run, pid })) => {
+            (run, *pid)
+        }
+        _ => return None,
+    };
+    let place = match pid == std::process::id() {
+        true => "in this server".to_owned(),
+        false => format!("in another process, {pid}"),
+    };
+    let detail = format!(
+        "run {} is active {place}: wait until it ends, or cancel it",
+        run.short()
+    );
+    Some(Problem::new(StatusCode::CONFLICT, "run_active", detail))
+}
+
 type Code = Option<(StatusCode, &'static str)>;
 
 /// The status and the code of an error of the library; `None` if the client did not cause it.
@@ -179,7 +241,6 @@ fn library_code(error: &DirigentError) -> Code {
         DirigentError::Agent { .. } => (S::UNPROCESSABLE_ENTITY, "invalid_agent"),
         DirigentError::StartsBlocked => (S::SERVICE_UNAVAILABLE, "starts_blocked"),
         DirigentError::StartCancelled => (S::SERVICE_UNAVAILABLE, "shutting_down"),
-        DirigentError::RunActive { .. } => (S::CONFLICT, "run_active"),
         DirigentError::WorkspaceShared { .. } => (S::CONFLICT, "workspace_shared"),
         DirigentError::TurnUnfinished { .. } => (S::CONFLICT, "turn_unfinished"),
         DirigentError::ConversationBudget { .. } => (S::CONFLICT, "conversation_budget"),
@@ -192,12 +253,30 @@ fn library_code(error: &DirigentError) -> Code {
         DirigentError::Config(ConfigError::UnknownModel { .. }) => (S::UNPROCESSABLE_ENTITY, "unknown_model"),
         DirigentError::Config(ConfigError::ModelChanged { .. }) => (S::CONFLICT, "model_changed"),
         DirigentError::Config(ConfigError::Missing { .. }) => (S::UNPROCESSABLE_ENTITY, "model_not_set_up"),
+        DirigentError::Service(ServiceError::NoSuchService { .. })
+        | DirigentError::Mcp(McpError::UnknownService { .. }) => (S::NOT_FOUND, "unknown_service"),
+        DirigentError::Mcp(
+            McpError::Disabled { .. } | McpError::Stopped { .. } | McpError::Removed { .. },
+        ) => (S::CONFLICT, "service_not_running"),
+        DirigentError::Mcp(McpError::Failed { .. }) => (S::BAD_GATEWAY, "service_failed"),
+        DirigentError::Memory(MemoryError::NoSuchFact { .. }) => (S::NOT_FOUND, "unknown_fact"),
+        DirigentError::ApprovalRule(ApprovalRuleError::NoSuchRule { .. }) => (S::NOT_FOUND, "unknown_rule"),
         DirigentError::Service(_) => (S::UNPROCESSABLE_ENTITY, "unusable_mcp_service"),
-        DirigentError::Workflow(_) => (S::UNPROCESSABLE_ENTITY, "unusable_workflow"),
+        DirigentError::Workflow(error) => (S::UNPROCESSABLE_ENTITY, workflow_code(error)),
         DirigentError::Memory(_) => (S::UNPROCESSABLE_ENTITY, "memory_refused"),
         DirigentError::ApprovalRule(_) => (S::UNPROCESSABLE_ENTITY, "approval_rule_refused"),
         _ => return None,
     })
+}
+
+fn workflow_code(error: &WorkflowError) -> &'static str {
+    match error {
+        WorkflowError::Unknown { .. } => "unknown_workflow",
+        WorkflowError::Untrusted { .. } => "untrusted_workflow",
+        WorkflowError::Arguments { .. } => "invalid_parameters",
+        WorkflowError::Missing { .. } => "missing_parameters",
+        _ => "unusable_workflow",
+    }
 }
 
 fn runtime_code(error: &RuntimeError) -> Code {
@@ -245,7 +324,6 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::MessageTooLong { .. } => (S::PAYLOAD_TOO_LARGE, "message_too_long"),
         StoreError::TooManyMessages { .. } => (S::CONFLICT, "too_many_messages"),
         StoreError::OtherMessages { .. } => (S::CONFLICT, "messages_changed"),
-        StoreError::AlreadyClaimed { .. } => (S::CONFLICT, "run_active"),
         StoreError::Locked { .. } => (S::SERVICE_UNAVAILABLE, "journal_locked"),
         StoreError::Full { .. } => (S::INSUFFICIENT_STORAGE, "journal_full"),
         _ => return None,

@@ -2,25 +2,25 @@
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::get;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
-    access, approvals, completion, conversations, entrance, messages, permits, run_changes, runs, steering,
-    system_prompts,
+    access, agents, approval_rules, approvals, completion, conversations, entrance, mcp_services, memory,
+    messages, openapi, permits, reference, run_changes, runs, steering, system_prompts, workflows,
 };
 
 /// All addresses, each behind the checks of access and of the number of requests.
 pub(crate) fn router(service: Service) -> Router {
-    Router::new()
+    let (router, _) = api();
+    router
         .route("/", get(entrance::enter))
-        .route("/health", get(entrance::health))
-        .nest("/v1/runs", runs_router())
-        .route("/v1/approvals", get(approvals::list))
-        .nest("/v1/system-prompts", system_prompts_router())
-        .route("/context", get(conversations::list).post(conversations::create))
-        .nest("/context/{conversation}", conversation_router())
+        .route("/openapi.json", get(openapi::document))
+        .route("/reference", get(reference::page))
         .fallback(async || Problem::unknown_address())
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .layer(from_fn_with_state(service.clone(), permits::limit_requests))
@@ -29,50 +29,99 @@ pub(crate) fn router(service: Service) -> Router {
         .with_state(service)
 }
 
-fn runs_router() -> Router<Service> {
-    Router::new()
-        .route("/", get(runs::list).post(runs::start))
-        .route("/{run}", get(runs::show))
-        .route("/{run}/events", get(runs::events))
-        .route("/{run}/graph", get(runs::graph))
-        .route("/{run}/resume", post(runs::resume))
-        .route("/{run}/fork", post(runs::fork))
-        .route("/{run}/guidance", post(steering::guide))
-        .route("/{run}/answers", post(steering::answer))
-        .route("/{run}/approvals", get(approvals::of_run))
-        .route("/{run}/approvals/{call}", post(steering::decide))
-        .route("/{run}/cancel", post(steering::cancel))
-        .route("/{run}/diff", get(run_changes::diff))
-        .route(
-            "/{run}/undo",
-            get(run_changes::preview_undo).post(run_changes::undo),
-        )
+/// The addresses of the API with their description: what is added here is described, too.
+pub(crate) fn api() -> (Router<Service>, OpenApi) {
+    OpenApiRouter::with_openapi(openapi::introduction())
+        .routes(routes!(entrance::health))
+        .merge(runs_router())
+        .merge(approvals_router())
+        .merge(conversations_router())
+        .merge(system_prompts_router())
+        .merge(registries_router())
+        .split_for_parts()
 }
 
-fn system_prompts_router() -> Router<Service> {
-    Router::new()
-        .route("/", get(system_prompts::list).post(system_prompts::create))
-        .route(
-            "/{name}",
-            get(system_prompts::show)
-                .put(system_prompts::update)
-                .delete(system_prompts::delete),
-        )
-        .route("/{name}/enhanced", get(system_prompts::enhanced))
+fn runs_router() -> OpenApiRouter<Service> {
+    OpenApiRouter::new()
+        .routes(routes!(runs::list, runs::start))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::events))
+        .routes(routes!(runs::graph))
+        .routes(routes!(runs::resume))
+        .routes(routes!(runs::fork))
+        .routes(routes!(steering::guide))
+        .routes(routes!(steering::cancel))
+        .routes(routes!(run_changes::diff))
+        .routes(routes!(run_changes::preview_undo, run_changes::undo))
 }
 
-fn conversation_router() -> Router<Service> {
-    Router::new()
-        .route(
-            "/",
-            get(conversations::show)
-                .patch(conversations::change)
-                .delete(conversations::delete),
-        )
-        .route("/messages", post(messages::send))
-        .route("/answers", post(messages::answer))
-        .route("/approvals", get(approvals::of_conversation))
-        .route("/approvals/{call}", post(messages::decide))
-        .route("/events", get(conversations::events))
-        .route("/cancel", post(conversations::cancel))
+fn approvals_router() -> OpenApiRouter<Service> {
+    OpenApiRouter::new()
+        .routes(routes!(approvals::list))
+        .routes(routes!(approvals::of_run))
+        .routes(routes!(steering::decide))
+        .routes(routes!(steering::answer))
+        .routes(routes!(approval_rules::list))
+        .routes(routes!(approval_rules::delete))
+}
+
+fn conversations_router() -> OpenApiRouter<Service> {
+    OpenApiRouter::new()
+        .routes(routes!(conversations::list, conversations::create))
+        .routes(routes!(
+            conversations::show,
+            conversations::change,
+            conversations::delete
+        ))
+        .routes(routes!(messages::send))
+        .routes(routes!(messages::answer))
+        .routes(routes!(approvals::of_conversation))
+        .routes(routes!(messages::decide))
+        .routes(routes!(conversations::events))
+        .routes(routes!(conversations::cancel))
+}
+
+fn system_prompts_router() -> OpenApiRouter<Service> {
+    OpenApiRouter::new()
+        .routes(routes!(system_prompts::list, system_prompts::create))
+        .routes(routes!(
+            system_prompts::show,
+            system_prompts::update,
+            system_prompts::delete
+        ))
+        .routes(routes!(system_prompts::enhanced))
+}
+
+/// What runs work with: workflows, the memory, agents and MCP services.
+fn registries_router() -> OpenApiRouter<Service> {
+    OpenApiRouter::new()
+        .routes(routes!(workflows::list))
+        .routes(routes!(workflows::show))
+        .routes(routes!(workflows::start))
+        .routes(routes!(memory::list, memory::add))
+        .routes(routes!(memory::show, memory::delete))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::show))
+        .routes(routes!(mcp_services::list))
+        .routes(routes!(mcp_services::show))
+        .routes(routes!(mcp_services::logs))
+        .routes(routes!(mcp_services::start))
+        .routes(routes!(mcp_services::stop))
+}
+
+#[cfg(test)]
+mod tests {
+    /// Only the pages for browsers and the description itself may have addresses that the description lacks.
+    #[test]
+    fn host_3_every_address_is_described() {
+        let source = include_str!("router.rs");
+        let (routes, _) = source.split_once("#[cfg(test)]").unwrap_or((source, ""));
+        let undescribed: Vec<&str> = routes
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(".route(\""))
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        assert_eq!(undescribed, ["/", "/openapi.json", "/reference"]);
+        assert!(!routes.contains(".nest(") && !routes.contains("_service("));
+    }
 }

@@ -7,22 +7,26 @@ use axum::response::{IntoResponse as _, Response};
 use dirigent::{CommandDiff, RefusedPath, RunDiff, RunId, Undo, Undone};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::entrance::json_response;
 use crate::input::{OptionalInput, Parameters, Segments};
 use crate::problem::Problem;
 use crate::runs::find;
+use crate::schemas;
 use crate::service::Service;
 
 /// The query of `GET /v1/runs/{run}/diff`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct DiffQuery {
     /// The journal entry after which changes are shown.
     after: Option<u64>,
 }
 
-/// `GET /v1/runs/{run}/diff`: as JSON or, with `Accept: text/x-diff`, in a form for `git apply`.
+/// Returns a run's changes to files, as JSON or, with `Accept: text/x-diff`, in a form for `git apply`.
+#[utoipa::path(get, path = "/v1/runs/{run}/diff", tag = "Runs", params(schemas::RunPath, DiffQuery), responses((status = 200, description = "The changes", body = schemas::Diff)))]
 pub(crate) async fn diff(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -61,8 +65,9 @@ fn command_json(command: &CommandDiff) -> Value {
 }
 
 /// What an undo includes: the query of `GET /v1/runs/{run}/undo`, and the body of `POST /v1/runs/{run}/undo`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct UndoInput {
     /// The journal entry whose changes are kept, with those before it.
     after: Option<u64>,
@@ -74,7 +79,8 @@ pub(crate) struct UndoInput {
     skip_refused: bool,
 }
 
-/// `GET /v1/runs/{run}/undo`: what an undo would do.
+/// Returns what an undo would do.
+#[utoipa::path(get, path = "/v1/runs/{run}/undo", tag = "Runs", params(schemas::RunPath, UndoInput), responses((status = 200, description = "The steps", body = schemas::Undo)))]
 pub(crate) async fn preview_undo(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -84,7 +90,8 @@ pub(crate) async fn preview_undo(
     Ok(json_response(&undo_json(&undo, &refused, None)))
 }
 
-/// `POST /v1/runs/{run}/undo`
+/// Undoes a run's changes to files.
+#[utoipa::path(post, path = "/v1/runs/{run}/undo", tag = "Runs", params(schemas::RunPath), request_body = UndoInput, responses((status = 200, description = "What was done", body = schemas::Undo)))]
 pub(crate) async fn undo(
     State(service): State<Service>,
     Segments(text): Segments<String>,

@@ -9,31 +9,35 @@ use dirigent::report::PlanGraph;
 use dirigent::{EndReason, Resume, RunFilter, RunHandle, RunId, RunRecord, RunState, render};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::entrance::json_response;
 use crate::event_stream::{self, Previews, Watched};
-use crate::input::{Input, OptionalInput, Parameters, Segments};
+use crate::input::{Input, OptionalInput, Parameters, Segments, list_length};
 use crate::problem::Problem;
 use crate::run_input::{ForkInput, NewRun, ResumeInput, limits};
+use crate::schemas;
 use crate::service::Service;
 
-/// The largest number of runs of a page.
-const MAX_PAGE: usize = 500;
-
-/// `POST /v1/runs`
+/// Starts a run.
+#[utoipa::path(post, path = "/v1/runs", tag = "Runs", request_body = NewRun, responses((status = 201, description = "The run, with its address in `Location`", body = schemas::StartedRun)))]
 pub(crate) async fn start(
     State(service): State<Service>,
     Input(new): Input<NewRun>,
 ) -> Result<Response, Problem> {
-    service.ensure_may_start().await?;
-    let dirigent = &service.dirigent;
-    let (goal, notes) = new.goal(dirigent, &service.options.workspace).await?;
-    let run = dirigent.start(goal).await?;
+    let slot = service.runs.reserve()?;
+    let (goal, notes) = new.goal(&service).await?;
+    let run = service.dirigent.start(goal).await?;
+    slot.keep_for(&run);
     created(&service, &run, &notes).await
 }
 
 /// The answer about a new run.
-async fn created(service: &Service, run: &RunHandle, notes: &[String]) -> Result<Response, Problem> {
+pub(crate) async fn created(
+    service: &Service,
+    run: &RunHandle,
+    notes: &[String],
+) -> Result<Response, Problem> {
     let mut object = run_json(&service.dirigent.record(run.id()).await?);
     object["notes"] = json!(notes);
     let headers = [(LOCATION, format!("/v1/runs/{}", run.id()))];
@@ -41,24 +45,30 @@ async fn created(service: &Service, run: &RunHandle, notes: &[String]) -> Result
 }
 
 /// The query of `GET /v1/runs`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// States, separated by commas.
     state: Option<String>,
     /// A part of the goal.
     q: Option<String>,
+    /// Absolute path of a folder.
     workspace: Option<String>,
+    /// The id of a conversation.
     conversation: Option<String>,
     /// In milliseconds since 1970-01-01 UTC.
     created_after: Option<u64>,
+    /// In milliseconds since 1970-01-01 UTC.
     created_before: Option<u64>,
     /// The last run of the page before.
     after: Option<String>,
+    /// From 1 to 500; 50 if absent.
     limit: Option<usize>,
 }
 
-/// `GET /v1/runs`
+/// Lists runs, newest first.
+#[utoipa::path(get, path = "/v1/runs", tag = "Runs", params(ListQuery), responses((status = 200, description = "A page of runs", body = schemas::Runs)))]
 pub(crate) async fn list(
     State(service): State<Service>,
     Parameters(query): Parameters<ListQuery>,
@@ -73,7 +83,7 @@ pub(crate) async fn list(
 
 /// The runs that a query selects.
 async fn filter(service: &Service, query: ListQuery) -> Result<RunFilter, Problem> {
-    let mut filter = RunFilter::new().limit(query.limit.unwrap_or(50).min(MAX_PAGE));
+    let mut filter = RunFilter::new().limit(list_length("limit", query.limit, 50)?);
     for state in query.state.iter().flat_map(|states| states.split(',')) {
         let state: RunState = state
             .parse()
@@ -111,7 +121,8 @@ pub(crate) fn run_json(record: &RunRecord) -> Value {
     object
 }
 
-/// `GET /v1/runs/{run}`: the run's state with everything that its events have told up to `seq`.
+/// Returns the run's state with everything that its events have told up to `seq`.
+#[utoipa::path(get, path = "/v1/runs/{run}", tag = "Runs", params(schemas::RunPath), responses((status = 200, description = "The state", body = schemas::RunState)))]
 pub(crate) async fn show(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -138,16 +149,19 @@ pub(crate) async fn show(
 }
 
 /// The query of `GET /v1/runs/{run}/events`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
     /// The last journal entry or event that the client has.
     after: Option<String>,
+    /// Whether to send the replies while they are written, too.
     #[serde(default)]
     deltas: bool,
 }
 
-/// `GET /v1/runs/{run}/events`
+/// Streams the events of a run.
+#[utoipa::path(get, path = "/v1/runs/{run}/events", tag = "Runs", params(schemas::RunPath, EventsQuery), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The run has ended, and the client has all its events")))]
 pub(crate) async fn events(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -169,7 +183,8 @@ pub(crate) async fn events(
     }
 }
 
-/// `POST /v1/runs/{run}/resume`
+/// Resumes an interrupted or waiting run, or one that ended at a limit.
+#[utoipa::path(post, path = "/v1/runs/{run}/resume", tag = "Runs", params(schemas::RunPath), request_body = ResumeInput, responses((status = 202, description = "The run", body = schemas::Run)))]
 pub(crate) async fn resume(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -177,18 +192,20 @@ pub(crate) async fn resume(
 ) -> Result<Response, Problem> {
     let dirigent = &service.dirigent;
     let run = dirigent.find(&text).await?;
-    service.ensure_may_start().await?;
+    let slot = service.runs.reserve()?;
     let mut resume = Resume::new().user(input.user.into()).answer(input.answer);
     if !input.limits.is_empty() {
         let (view, _) = dirigent.read(run).await?;
         resume = resume.limits(limits(&input.limits, view.run().spec().limits.clone())?);
     }
     let handle = dirigent.resume(run, resume).await?;
+    slot.keep_for(&handle);
     let object = run_json(&dirigent.record(handle.id()).await?);
     Ok((StatusCode::ACCEPTED, json_response(&object)).into_response())
 }
 
-/// `POST /v1/runs/{run}/fork`
+/// Starts a run that shares the beginning of another one.
+#[utoipa::path(post, path = "/v1/runs/{run}/fork", tag = "Runs", params(schemas::RunPath), request_body = ForkInput, responses((status = 201, description = "The new run", body = schemas::StartedRun)))]
 pub(crate) async fn fork(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -196,32 +213,37 @@ pub(crate) async fn fork(
 ) -> Result<Response, Problem> {
     let dirigent = &service.dirigent;
     let run = dirigent.find(&text).await?;
-    service.ensure_may_start().await?;
+    let slot = service.runs.reserve()?;
     let fork = dirigent
         .fork(run, input.at, input.guidance, input.user.into())
         .await?;
+    slot.keep_for(&fork);
     created(&service, &fork, &[]).await
 }
 
 /// The query of `GET /v1/runs/{run}/graph`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct GraphQuery {
     /// The number of an iteration; all if absent.
     iteration: Option<u32>,
+    /// JSON or Mermaid.
     #[serde(default)]
+    #[param(inline)]
     format: GraphFormat,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum GraphFormat {
+pub(crate) enum GraphFormat {
     #[default]
     Json,
     Mermaid,
 }
 
-/// `GET /v1/runs/{run}/graph`: the plans of the run with the states of their sub-tasks.
+/// Returns the plans of a run with the states of their sub-tasks.
+#[utoipa::path(get, path = "/v1/runs/{run}/graph", tag = "Runs", params(schemas::RunPath, GraphQuery), responses((status = 200, description = "The plans; with `format=mermaid`, a drawing", body = schemas::Graph)))]
 pub(crate) async fn graph(
     State(service): State<Service>,
     Segments(text): Segments<String>,

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use dirigent::{Dirigent, DirigentError};
 use tokio::net::TcpListener;
@@ -10,8 +11,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::connections::Connections;
 use crate::options::ServerOptions;
+use crate::private_files::PrivateFiles;
 use crate::router::router;
+use crate::run_slots::RunSlots;
 use crate::service::Service;
+use crate::sessions::Sessions;
 use crate::token::Token;
 
 /// A server that listens, but answers only once it runs.
@@ -37,9 +41,21 @@ pub enum ServerError {
     #[error("the workspace {} cannot be used: name an existing folder", path.display())]
     Workspace {
         /// The folder.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// The underlying error.
         source: io::Error,
+    },
+    /// Agents could read the token or the journal, because the workspace contains it.
+    #[error(
+        "the workspace {} contains {}, where agents could read it: name another workspace, or move the file",
+        workspace.display(),
+        file.display()
+    )]
+    Exposed {
+        /// The folder.
+        workspace: PathBuf,
+        /// The token file or the journal.
+        file: PathBuf,
     },
     /// The work of the server did not end in time. Its runs can be resumed.
     #[error(
@@ -57,28 +73,33 @@ impl Server {
     /// Clients need the token for everything but `/health`. If the address is not a loopback address, the token and everything else goes over the network unencrypted, so there should be a proxy with TLS in front.
     ///
     /// # Errors
-    /// [`ServerError::Listen`], [`ServerError::Workspace`].
+    /// [`ServerError::Listen`], [`ServerError::Workspace`], [`ServerError::Exposed`].
     pub async fn bind(
         dirigent: Dirigent,
         token: Token,
         mut options: ServerOptions,
     ) -> Result<Server, ServerError> {
-        options.workspace =
-            std::path::absolute(&options.workspace).map_err(|source| ServerError::Workspace {
-                path: options.workspace.clone(),
-                source,
-            })?;
+        let private = PrivateFiles::new(&dirigent, options.token_file.as_deref());
+        options.workspace = usable_workspace(options.workspace, &private).await?;
         let failed = |source| ServerError::Listen {
             address: options.listen,
             source,
         };
         let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        options.listen = address;
+        let sessions = load_sessions(options.token_file.clone(), token.clone()).await;
         Ok(Server {
-            service: Service::new(dirigent, token, options),
+            service: Service::new(dirigent, token, sessions, private, options),
             listener,
             address,
         })
+    }
+
+    /// The slots for active runs. Runs that the caller resumes must be counted in them ([`RunSlots::count`]), so that requests do not exceed
+    /// [`ServerLimits::runs`](crate::ServerLimits::runs) together with them.
+    pub fn run_slots(&self) -> RunSlots {
+        self.service.runs.clone()
     }
 
     /// The address on which the server listens.
@@ -107,4 +128,37 @@ impl Server {
             Err(_) => Err(ServerError::ShutdownTimeout),
         }
     }
+}
+
+/// Returns the workspace with its links resolved, if it is a folder in which agents find no private file.
+async fn usable_workspace(workspace: PathBuf, private: &PrivateFiles) -> Result<PathBuf, ServerError> {
+    let failed = |source| ServerError::Workspace {
+        path: workspace.clone(),
+        source,
+    };
+    let folder = tokio::fs::canonicalize(&workspace).await.map_err(failed)?;
+    let metadata = tokio::fs::metadata(&folder).await.map_err(failed)?;
+    if !metadata.is_dir() {
+        return Err(failed(io::ErrorKind::NotADirectory.into()));
+    }
+    match private.file_in(&folder) {
+        Some(file) => Err(ServerError::Exposed {
+            file: file.to_owned(),
+            workspace: folder,
+        }),
+        None => Ok(folder),
+    }
+}
+
+/// Reads the sessions of browsers, which are kept next to the token.
+async fn load_sessions(token_file: Option<PathBuf>, token: Token) -> Sessions {
+    let file = token_file.map(|file| {
+        let mut path = file.into_os_string();
+        path.push("-sessions");
+        PathBuf::from(path)
+    });
+    let (path, secret) = (file.clone(), token.clone());
+    let loaded = tokio::task::spawn_blocking(move || Sessions::load(path, &secret)).await;
+    // Reading does not panic; a server whose runtime shuts down needs no sessions.
+    loaded.unwrap_or_else(|_| Sessions::load(None, &token))
 }

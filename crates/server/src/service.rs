@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use dirigent::{Dirigent, RunFilter, RunState};
+use dirigent::Dirigent;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::options::ServerOptions;
-use crate::problem::Problem;
+use crate::private_files::PrivateFiles;
+use crate::run_slots::RunSlots;
+use crate::sessions::Sessions;
 use crate::token::Token;
 
 /// What all handlers share. Clones share it.
@@ -17,7 +19,13 @@ pub(crate) struct Service(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) dirigent: Dirigent,
     pub(crate) token: Token,
+    /// The sessions of browsers, which got a cookie for the token.
+    pub(crate) sessions: Sessions,
+    /// The files that no agent may read.
+    pub(crate) private: PrivateFiles,
     pub(crate) options: ServerOptions,
+    /// The slots for active runs.
+    pub(crate) runs: RunSlots,
     /// A permit for each request that may be under way.
     pub(crate) permits: Arc<Semaphore>,
     /// Cancelled when the server begins to shut down.
@@ -33,23 +41,22 @@ impl std::ops::Deref for Service {
 }
 
 impl Service {
-    pub(crate) fn new(dirigent: Dirigent, token: Token, options: ServerOptions) -> Self {
+    pub(crate) fn new(
+        dirigent: Dirigent,
+        token: Token,
+        sessions: Sessions,
+        private: PrivateFiles,
+        options: ServerOptions,
+    ) -> Self {
         Service(Arc::new(Shared {
             dirigent,
             token,
+            sessions,
+            private,
+            runs: RunSlots::new(options.limits.runs),
             permits: Arc::new(Semaphore::new(options.limits.requests)),
             options,
             stopping: CancellationToken::new(),
         }))
-    }
-
-    /// Refuses further runs while too many are active.
-    pub(crate) async fn ensure_may_start(&self) -> Result<(), Problem> {
-        let active = RunFilter::new().state(RunState::Running).limit(1);
-        let (total, limit) = (self.dirigent.runs(active).await?.total, self.options.limits.runs);
-        if total >= limit {
-            return Err(Problem::too_many_runs(limit));
-        }
-        Ok(())
     }
 }

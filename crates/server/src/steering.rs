@@ -7,28 +7,33 @@ use dirigent::events::Scope;
 use dirigent::{Decision, EffectId, RunId, SteerOutcome, Steering};
 use serde::Deserialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use crate::entrance::json_response;
 use crate::input::{Input, Segments};
 use crate::problem::Problem;
 use crate::runs::find;
+use crate::schemas;
 use crate::service::Service;
 
 /// The body of `POST /v1/runs/{run}/guidance`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GuidanceInput {
+    /// What to consider.
     guidance: String,
     /// The agent that gets the guidance, such as `a3`; the run if absent.
     agent: Option<String>,
+    /// When it takes effect.
     #[serde(default)]
+    #[schema(inline)]
     when: GuidanceTime,
 }
 
 /// When guidance for a run takes effect.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum GuidanceTime {
+pub(crate) enum GuidanceTime {
     /// With the next plan.
     #[default]
     NextPlan,
@@ -37,9 +42,10 @@ enum GuidanceTime {
 }
 
 /// The body of `…/answers`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AnswerInput {
+    /// A text, or the number of a choice.
     pub(crate) answer: String,
     /// The id of the question; the only open one if absent.
     question: Option<String>,
@@ -54,7 +60,8 @@ impl AnswerInput {
     }
 }
 
-/// `POST /v1/runs/{run}/guidance`
+/// Gives guidance to a run, or to one of its agents.
+#[utoipa::path(post, path = "/v1/runs/{run}/guidance", tag = "Runs", params(schemas::RunPath), request_body = GuidanceInput, responses((status = 200, description = "The run has accepted it", body = schemas::SentMessage), (status = 202, description = "It waits until the run is resumed", body = schemas::SentMessage)))]
 pub(crate) async fn guide(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -86,7 +93,8 @@ pub(crate) async fn guide(
     steer(&service, run, steering).await
 }
 
-/// `POST /v1/runs/{run}/answers`
+/// Answers a question of a run.
+#[utoipa::path(post, path = "/v1/runs/{run}/answers", tag = "Approvals", params(schemas::RunPath), request_body = AnswerInput, responses((status = 200, description = "The run has accepted it", body = schemas::SentMessage), (status = 202, description = "It waits until the run is resumed", body = schemas::SentMessage)))]
 pub(crate) async fn answer(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -100,7 +108,8 @@ pub(crate) async fn answer(
     Ok(sent(run, outcome))
 }
 
-/// `POST /v1/runs/{run}/approvals/{call}`
+/// Decides about a call that waits for approval.
+#[utoipa::path(post, path = "/v1/runs/{run}/approvals/{call}", tag = "Approvals", params(schemas::RunPath, schemas::CallPath), request_body = schemas::DecisionInput, responses((status = 200, description = "The run has accepted it", body = schemas::SentMessage), (status = 202, description = "It waits until the run is resumed", body = schemas::SentMessage)))]
 pub(crate) async fn decide(
     State(service): State<Service>,
     Segments((text, call)): Segments<(String, String)>,
@@ -111,7 +120,8 @@ pub(crate) async fn decide(
     steer(&service, run, Steering::Decide { effect, decision }).await
 }
 
-/// `POST /v1/runs/{run}/cancel`
+/// Cancels a run.
+#[utoipa::path(post, path = "/v1/runs/{run}/cancel", tag = "Runs", params(schemas::RunPath), responses((status = 200, description = "The run has accepted it", body = schemas::SentMessage), (status = 202, description = "It waits until the run is resumed", body = schemas::SentMessage)))]
 pub(crate) async fn cancel(
     State(service): State<Service>,
     Segments(text): Segments<String>,

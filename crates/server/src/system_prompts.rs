@@ -10,29 +10,35 @@ use dirigent::system_prompts::{SystemPrompt, SystemPromptError};
 use dirigent::{DirigentError, Mode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::entrance::json_response;
 use crate::input::{Input, Parameters, Segments};
+use crate::private_files::workspace;
 use crate::problem::Problem;
-use crate::run_input::workspace;
+use crate::schemas;
 use crate::service::Service;
 
 /// The body of `POST /v1/system-prompts`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewPrompt {
+    /// The name.
     name: String,
+    /// The text.
     text: String,
 }
 
 /// The body of `PUT /v1/system-prompts/{name}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewText {
+    /// The text of the new version.
     text: String,
 }
 
-/// `POST /v1/system-prompts`
+/// Creates a base system prompt.
+#[utoipa::path(post, path = "/v1/system-prompts", tag = "System prompts", request_body = NewPrompt, responses((status = 201, description = "The first version", body = schemas::SystemPrompt)))]
 pub(crate) async fn create(
     State(service): State<Service>,
     Input(new): Input<NewPrompt>,
@@ -43,7 +49,8 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, location, with_tag(&prompt)).into_response())
 }
 
-/// `GET /v1/system-prompts`
+/// Lists the base system prompts.
+#[utoipa::path(get, path = "/v1/system-prompts", tag = "System prompts", responses((status = 200, description = "The latest versions", body = schemas::SystemPrompts)))]
 pub(crate) async fn list(State(service): State<Service>) -> Result<Response, Problem> {
     let prompts = service.dirigent.system_prompts().list().await?;
     let listed: Vec<Value> = prompts.iter().map(prompt_json).collect();
@@ -51,13 +58,16 @@ pub(crate) async fn list(State(service): State<Service>) -> Result<Response, Pro
 }
 
 /// The query of `GET /v1/system-prompts/{name}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ShowQuery {
+    /// The number of the version; the latest if absent.
     version: Option<u32>,
 }
 
-/// `GET /v1/system-prompts/{name}`
+/// Returns a base system prompt; its version is also the `ETag`.
+#[utoipa::path(get, path = "/v1/system-prompts/{name}", tag = "System prompts", params(schemas::NamePath, ShowQuery), responses((status = 200, description = "The version", body = schemas::SystemPrompt)))]
 pub(crate) async fn show(
     State(service): State<Service>,
     Segments(name): Segments<String>,
@@ -68,7 +78,8 @@ pub(crate) async fn show(
     Ok(with_tag(&prompt))
 }
 
-/// `PUT /v1/system-prompts/{name}`: a new version, made from the one that `If-Match` names.
+/// Adds a version, made from the one that `If-Match` names.
+#[utoipa::path(put, path = "/v1/system-prompts/{name}", tag = "System prompts", params(schemas::NamePath), request_body = NewText, responses((status = 200, description = "The new version", body = schemas::SystemPrompt)))]
 pub(crate) async fn update(
     State(service): State<Service>,
     Segments(name): Segments<String>,
@@ -81,7 +92,8 @@ pub(crate) async fn update(
     Ok(with_tag(&prompt))
 }
 
-/// `DELETE /v1/system-prompts/{name}`: deletes all versions.
+/// Deletes all versions of a base system prompt.
+#[utoipa::path(delete, path = "/v1/system-prompts/{name}", tag = "System prompts", params(schemas::NamePath), responses((status = 200, description = "How many conversations use it", body = schemas::DeletedPrompt)))]
 pub(crate) async fn delete(
     State(service): State<Service>,
     Segments(name): Segments<String>,
@@ -92,21 +104,27 @@ pub(crate) async fn delete(
 }
 
 /// The query of `GET /v1/system-prompts/{name}/enhanced`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct EnhancedQuery {
+    /// Absolute path of the folder; that of the server if absent.
+    #[param(value_type = Option<String>)]
     workspace: Option<PathBuf>,
+    /// The mode of the run.
     #[serde(default)]
+    #[param(value_type = Option<schemas::Mode>, inline)]
     mode: Mode,
 }
 
-/// `GET /v1/system-prompts/{name}/enhanced`: the system prompt and the tools that the lead's model gets with this base prompt.
+/// Returns the system prompt and the native tools that the lead's model gets with a base prompt.
+#[utoipa::path(get, path = "/v1/system-prompts/{name}/enhanced", tag = "System prompts", params(schemas::NamePath, EnhancedQuery), responses((status = 200, description = "The prompt", body = schemas::EnhancedPrompt)))]
 pub(crate) async fn enhanced(
     State(service): State<Service>,
     Segments(name): Segments<String>,
     Parameters(query): Parameters<EnhancedQuery>,
 ) -> Result<Response, Problem> {
-    let folder = workspace(query.workspace, &service.options.workspace)?;
+    let folder = workspace(&service, query.workspace).await?;
     let prompts = service
         .dirigent
         .prompts(Some(&folder), query.mode, Some(&name))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq as _;
@@ -131,9 +131,7 @@ impl Token {
     }
 
     fn random() -> Result<Token, TokenError> {
-        let mut bytes = [0; RANDOM_BYTES];
-        getrandom::fill(&mut bytes).map_err(|_| TokenError::Random)?;
-        Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        random_hex().map(Token)
     }
 
     /// Creates the file with the whole token at once, so that other processes never read a part of it.
@@ -154,15 +152,33 @@ impl Token {
         self.0.as_bytes().ct_eq(sent).into()
     }
 
-    /// The address with the token, for a browser. Whoever has the link has access.
+    /// The address with the token, for a browser. Whoever has the link has access. For a server that listens on all addresses of its computer, the link is for a
+    /// browser on the same computer.
     pub fn link(&self, address: SocketAddr) -> String {
-        format!("http://{address}/?token={}", self.0)
+        format!("http://{}/?token={}", reachable(address), self.0)
     }
 
-    /// The value of the cookie that a browser gets for the link.
+    /// The token itself.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
+}
+
+/// The address at which programs of the same computer reach a server that listens on `address`: an unspecified address, such as `0.0.0.0`, is none.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// Random bytes, as many as a new token has, in hexadecimal digits.
+pub(crate) fn random_hex() -> Result<String, TokenError> {
+    let mut bytes = [0; RANDOM_BYTES];
+    getrandom::fill(&mut bytes).map_err(|_| TokenError::Random)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl fmt::Debug for Token {

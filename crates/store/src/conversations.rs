@@ -83,23 +83,37 @@ impl Journal {
         }))
     }
 
-    /// Changes the title and the settings of a conversation.
+    /// Changes the title of a conversation, if one is given, and its settings by a JSON merge patch (RFC 7396), in one transaction.
     ///
     /// # Errors
     /// [`StoreError::NoSuchConversation`]; a write failure.
-    pub fn update_conversation(
+    pub fn change_conversation(
         &self,
         conversation: ConversationId,
-        title: String,
-        settings: String,
+        title: Option<String>,
+        settings_patch: String,
     ) -> Result<(), StoreError> {
         let missing = self.no_such_conversation(conversation.to_string());
         let changed = self.wait_for_write(Box::new(move |db| {
-            db.prepare_cached("UPDATE conversations SET title = ?2, settings = ?3 WHERE conversation = ?1")?
-                .execute(params![conversation_key(conversation), title, settings])
-                .map(|changed| Ok(changed as u64))
+            db.prepare_cached(
+                "UPDATE conversations SET title = coalesce(?2, title), settings = json_patch(settings, ?3) WHERE conversation = ?1",
+            )?
+            .execute(params![conversation_key(conversation), title, settings_patch])
+            .map(|changed| Ok(changed as u64))
         }))?;
         if changed == 0 { Err(missing) } else { Ok(()) }
+    }
+
+    /// Sets the title of a conversation that has none.
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn set_first_title(&self, conversation: ConversationId, title: String) -> Result<(), StoreError> {
+        self.write(Box::new(move |db| {
+            db.prepare_cached("UPDATE conversations SET title = ?2 WHERE conversation = ?1 AND title = ''")?
+                .execute(params![conversation_key(conversation), title])
+                .map(|changed| Ok(changed as u64))
+        }))
     }
 
     /// Reads the record of a conversation.

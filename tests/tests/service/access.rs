@@ -60,19 +60,26 @@ async fn host_3_a_wrong_token_is_refused_in_every_form() {
         let reply = stranger
             .send("GET", "/v1/runs", &[("authorization", &sent)], None)
             .await;
-        assert_eq!(reply.problem().0, 401, "{sent}");
+        let expected = match sent.strip_prefix("Bearer ") {
+            Some(token) if !token.is_empty() => "wrong_token",
+            _ => "no_token",
+        };
+        assert_eq!(reply.problem(), (401, expected.to_owned()), "{sent}");
     }
-    for cookie in [
-        "dirigent_token=",
-        "dirigent_token=x",
-        "xdirigent_token=TOKEN",
-        "dirigent_tokenx=TOKEN",
+    // The token is no session.
+    for (cookie, expected) in [
+        ("dirigent_session_PORT=", "no_session"),
+        ("dirigent_session_PORT=TOKEN", "no_session"),
+        ("xdirigent_session_PORT=TOKEN", "no_token"),
+        ("dirigent_session=TOKEN", "no_token"),
+        ("dirigent_token=TOKEN", "no_token"),
     ] {
-        let cookie = cookie.replace("TOKEN", &token);
+        let port = server.client.address.port().to_string();
+        let cookie = cookie.replace("TOKEN", &token).replace("PORT", &port);
         let reply = stranger
             .send("GET", "/v1/runs", &[("cookie", &cookie)], None)
             .await;
-        assert_eq!(reply.problem().0, 401, "{cookie}");
+        assert_eq!(reply.problem(), (401, expected.to_owned()), "{cookie}");
     }
     let lower_case = format!("bearer {token}");
     stranger
@@ -83,31 +90,56 @@ async fn host_3_a_wrong_token_is_refused_in_every_form() {
 }
 
 #[tokio::test]
-async fn host_5_the_link_exchanges_the_token_for_a_cookie_that_scripts_cannot_read() {
-    let server = server().await;
+async fn host_5_the_link_exchanges_the_token_for_a_session_that_scripts_cannot_read() {
+    let mut server = server().await;
     let token = server.client.token.clone().unwrap();
     let browser = server.client.without_token();
     let entered = browser.get(&format!("/?token={token}")).await;
     assert_eq!((entered.status, entered.header("location")), (303, "/"));
     let cookie = entered.header("set-cookie");
     assert!(
-        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"),
+        cookie.ends_with("; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict"),
         "{cookie}"
     );
-    let (cookie, _) = cookie.split_once(';').unwrap();
+    let name = format!("dirigent_session_{}=", server.client.address.port());
+    assert!(cookie.starts_with(&name) && !cookie.contains(&token), "{cookie}");
+    let cookie = cookie.split_once(';').unwrap().0.to_owned();
     let page = browser
         .send("GET", "/", &[("cookie", &format!("theme=dark; {cookie}"))], None)
         .await;
     assert_eq!(page.status, 200);
     assert!(!page.body.contains(&token));
     browser
-        .send("GET", "/v1/runs", &[("cookie", cookie)], None)
+        .send("GET", "/v1/runs", &[("cookie", &cookie)], None)
         .await
         .with_status(200);
+    let again = browser.get(&format!("/?token={token}")).await;
+    assert_ne!(again.header("set-cookie"), entered.header("set-cookie"));
     assert_eq!(
         browser.get("/?token=wrong").await.problem(),
-        (401, "no_token".to_owned())
+        (401, "wrong_token".to_owned())
     );
+
+    // A restart on the same port does not end the session; another token does.
+    let address = server.client.address;
+    let same_port = |options| ServerOptions {
+        listen: address,
+        ..options
+    };
+    server.begin_to_stop();
+    let stage = server.stopped().await;
+    let server = TestServer::with_options(stage, OfflineModel, same_port).await;
+    browser
+        .send("GET", "/v1/runs", &[("cookie", &cookie)], None)
+        .await
+        .with_status(200);
+    let stage = server.stop().await;
+    std::fs::remove_file(stage.journal().with_extension("token")).unwrap();
+    let server = TestServer::with_options(stage, OfflineModel, same_port).await;
+    let ended = browser
+        .send("GET", "/v1/runs", &[("cookie", &cookie)], None)
+        .await;
+    assert_eq!(ended.problem(), (401, "no_session".to_owned()));
     server.stop().await;
 }
 
@@ -296,4 +328,29 @@ async fn host_3_another_server_does_not_accept_the_token() {
     assert_eq!(mistaken.get("/v1/runs").await.status, 401);
     one.stop().await;
     other.stop().await;
+}
+
+#[tokio::test]
+async fn host_5_no_request_makes_agents_work_where_the_token_or_the_journal_is() {
+    let server = server().await;
+    let folder = server.stage.journal().parent().unwrap().to_owned();
+    let link = server.stage.workspace().join("up");
+    std::os::unix::fs::symlink(&folder, &link).unwrap();
+    for folder in [folder.as_path(), std::path::Path::new("/"), &link] {
+        let started = json!({"goal": "Count the files", "workspace": folder});
+        let begun = json!({"workspace": folder});
+        for (path, body) in [("/v1/runs", &started), ("/context", &begun)] {
+            assert_eq!(
+                server.client.post(path, body).await.problem(),
+                (422, "unusable_workspace".to_owned()),
+                "{path} {body}"
+            );
+        }
+    }
+    assert_eq!(server.client.get("/v1/runs").await.json()["total"], 0);
+    assert_eq!(
+        server.client.get("/context").await.json()["conversations"],
+        json!([])
+    );
+    server.stop().await;
 }

@@ -56,10 +56,12 @@ async fn host_3_serve_makes_a_token_once_and_ends_in_order() {
     let place = Place::new();
     place.write("notes.txt", "one\ntwo\n");
     let serving = Serving::start(&mut serve(&place));
-    let link = serving.announced["link"].as_str().unwrap().to_owned();
+    // The token is never written to a pipe.
+    let token = serving.client.token.clone().unwrap();
     assert!(
-        link.ends_with(&format!("/?token={}", serving.client.token.clone().unwrap())),
-        "{link}"
+        !serving.announced.to_string().contains(&token),
+        "{}",
+        serving.announced
     );
     let started = serving
         .client
@@ -79,7 +81,6 @@ async fn host_3_serve_makes_a_token_once_and_ends_in_order() {
     assert_eq!(listed[0]["state"], "goal_achieved");
 
     let again = Serving::start(&mut serve(&place));
-    assert_eq!(again.announced["link"], Value::Null);
     again.client.get("/v1/runs").await.with_status(200);
     let _ = again.terminate().with_code(0);
 }
@@ -108,6 +109,16 @@ fn host_5_a_token_file_that_agents_could_read_is_refused() {
         .with_code(2);
     assert!(refused.stderr.contains("lies in the workspace"), "{refused}");
     assert!(!place.work().join("token").exists());
+    // The journal's folder contains both.
+    let refused = place.dirigent(["serve", "--workspace", "/"]).with_code(2);
+    assert!(refused.stderr.contains("lies in the workspace"), "{refused}");
+    let refused = place
+        .dirigent(["serve", "--listen", "127.0.0.1:0", "--workspace", "missing"])
+        .with_code(2);
+    assert!(
+        refused.stderr.contains("the workspace missing cannot be used"),
+        "{refused}"
+    );
 }
 
 #[test]

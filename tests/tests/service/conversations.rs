@@ -283,6 +283,54 @@ async fn host_2_a_client_that_goes_away_does_not_end_its_turn() {
 }
 
 #[tokio::test]
+async fn prompt_3_a_conversation_is_created_and_changed_as_a_whole_or_not_at_all() {
+    let server = TestServer::start(Stage::new(), Scripted::new()).await;
+    for refused in [json!({"title": " "}), json!({"system_prompt": "none"})] {
+        assert_eq!(server.client.post("/context", &refused).await.problem().0, 422);
+    }
+    assert_eq!(
+        server.client.get("/context").await.json()["conversations"],
+        json!([])
+    );
+    let context = server.begin_conversation(&json!({"title": "The parser"})).await;
+    for refused in [
+        json!({"title": "\u{200b}", "mode": "plan"}),
+        json!({"title": "The lexer", "system_prompt": "none"}),
+    ] {
+        let reply = server.client.send("PATCH", &context, &[], Some(&refused)).await;
+        assert_eq!(reply.problem().0, 422);
+    }
+    let kept = server.client.get(&context).await.json();
+    assert_eq!(
+        (&kept["title"], &kept["settings"]),
+        (&json!("The parser"), &json!({"mode": "auto"}))
+    );
+    // Concurrent changes of different fields are all kept.
+    let changes = [
+        json!({"title": "The lexer"}),
+        json!({"mode": "plan"}),
+        json!({"model": "fast"}),
+        json!({"max_tokens": 1000}),
+        json!({"max_cost": 5}),
+    ];
+    let mut changing = tokio::task::JoinSet::new();
+    for change in changes {
+        let (client, context) = (server.client.clone(), context.clone());
+        changing.spawn(async move { client.send("PATCH", &context, &[], Some(&change)).await });
+    }
+    for reply in changing.join_all().await {
+        reply.with_status(200);
+    }
+    let changed = server.client.get(&context).await.json();
+    assert_eq!(changed["title"], "The lexer");
+    assert_eq!(
+        changed["settings"],
+        json!({"mode": "plan", "model": "fast", "max_tokens": 1000, "max_cost": 5})
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn prompt_3_conversations_are_listed_changed_and_deleted() {
     let model = Scripted::new().lead([says("Hello.")]);
     let server = TestServer::start(Stage::new(), model.clone()).await;

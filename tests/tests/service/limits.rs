@@ -151,6 +151,91 @@ async fn host_3_runs_beyond_the_limit_are_refused() {
 }
 
 #[tokio::test]
+async fn host_3_concurrent_starts_do_not_exceed_the_limit_of_runs_together() {
+    let change = limited(|limits| limits.runs = 3);
+    let gate = Gate::shut();
+    let replies = (0..20).map(|_| says("Done.").behind(&gate));
+    let model = Scripted::new().lead(replies.collect::<Vec<_>>());
+    let server = TestServer::with_options(Stage::new(), model, change).await;
+    let context = server.begin_conversation(&json!({})).await;
+    let message = format!("{context}/messages");
+    let mut starting = tokio::task::JoinSet::new();
+    for number in 0..12 {
+        let client = server.client.clone();
+        let goal = json!({"goal": format!("Say done {number}")});
+        starting.spawn(async move { client.post("/v1/runs", &goal).await });
+    }
+    let (mut started, mut refused) = (Vec::new(), 0);
+    for reply in starting.join_all().await {
+        match reply.status {
+            201 => started.push(reply.header("location").to_owned()),
+            _ => {
+                assert_eq!(reply.problem(), (429, "too_many_runs".to_owned()));
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((started.len(), refused), (3, 9));
+    for path in [
+        format!("{}/fork", started[0]),
+        format!("{}/resume", started[0]),
+        message.clone(),
+    ] {
+        let refused = server.client.post(&path, &json!({"message": "Hello"})).await;
+        assert!([422, 429].contains(&refused.status), "{path}: {refused:?}");
+    }
+    let refused = server.client.post_nothing(&format!("{}/fork", started[0])).await;
+    assert_eq!(refused.problem(), (429, "too_many_runs".to_owned()));
+    let refused = server.client.post(&message, &json!({"message": "Hello"})).await;
+    assert_eq!(refused.problem(), (429, "too_many_runs".to_owned()));
+    gate.open();
+    for run in &started {
+        server.until_ended(run).await;
+    }
+    let mut answered = server.client.post(&message, &json!({"message": "Hello"})).await;
+    while answered.status == 429 {
+        tokio::task::yield_now().await;
+        answered = server.client.post(&message, &json!({"message": "Hello"})).await;
+    }
+    assert_eq!(answered.with_status(200)["answer"], "Done.");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_3_guidance_for_an_active_turn_is_accepted_even_if_no_other_run_may_start() {
+    let change = limited(|limits| limits.runs = 1);
+    let gate = Gate::shut();
+    let model = Scripted::new().lead([says("Done.").behind(&gate), says("Done, twice.")]);
+    let server = TestServer::with_options(Stage::new(), model, change).await;
+    let context = server.begin_conversation(&json!({})).await;
+    let body = json!({"message": "Say done"});
+    let path = format!("{context}/messages");
+    let mut turn = server.client.stream("POST", &path, &[], Some(&body)).await;
+    turn.wait_for_run_event("agent_started").await;
+    let guided = server
+        .client
+        .post(&path, &json!({"message": "Say it twice"}))
+        .await;
+    assert_eq!(guided.with_status(200)["state"], "accepted");
+    gate.open();
+    turn.wait_for_run_event("run_finished").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_3_lists_have_a_length_from_1_to_500() {
+    let server = TestServer::start(Stage::new(), OfflineModel).await;
+    let context = server.begin_conversation(&json!({})).await;
+    for path in ["/v1/runs?limit=", "/context?limit=", &format!("{context}?turns=")] {
+        for (length, status) in [("0", 400), ("501", 400), ("-1", 400), ("1", 200), ("500", 200)] {
+            let reply = server.client.get(&format!("{path}{length}")).await;
+            assert_eq!(reply.status, status, "{path}{length}: {reply:?}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn host_8_a_server_that_stops_tells_its_streams_and_leaves_runs_resumable() {
     let model = Scripted::new().lead([says("Done.").behind(&Gate::shut())]);
     let mut server = TestServer::start(Stage::new(), model).await;

@@ -5,5 +5,8 @@ mod access;
 mod command;
 mod conversations;
 mod limits;
+mod reference;
+mod registries;
 mod runs;
 mod system_prompts;
+mod workflows;

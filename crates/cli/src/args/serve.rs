@@ -9,8 +9,8 @@ use dirigent_server::DEFAULT_ADDRESS;
 use super::ModelChoice;
 
 pub(crate) const SERVE_HELP: &str = "\
-Clients need a token. It is made at the first start, and printed once, in a link for a browser; after that it is in a file that only you
-can read, next to the journal. Ctrl-C or SIGTERM stops the server: its runs stop at their last journal entry, and go on at the next start.
+Clients need a token. It is made at the first start, in a file that only you can read, next to the journal. At a terminal, the first start
+also shows it once, in a link for a browser. Ctrl-C or SIGTERM stops the server: its runs stop at their last journal entry, and go on at the next start.
 
 Examples:
   dirigent serve

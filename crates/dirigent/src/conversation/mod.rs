@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::time::now;
 use crate::{Dirigent, DirigentError, Goal};
 pub use sending::{ResumedTurn, Sent, StillWaiting};
-pub use settings::ConversationSettings;
+pub use settings::{ConversationChanges, ConversationSettings};
 
 /// Maximum length of a title, in characters.
 const MAX_TITLE: usize = 80;
@@ -94,13 +94,37 @@ impl Dirigent {
         workspace: impl Into<PathBuf>,
         settings: ConversationSettings,
     ) -> Result<Conversation, DirigentError> {
+        self.new_conversation(workspace.into(), String::new(), settings)
+            .await
+    }
+
+    /// Creates a conversation, as [`Self::create_conversation`] does, with a title as for [`Conversation::rename`].
+    ///
+    /// # Errors
+    /// [`DirigentError::EmptyTitle`]; as [`Self::create_conversation`]. In these cases, no conversation is created.
+    pub async fn create_titled_conversation(
+        &self,
+        workspace: impl Into<PathBuf>,
+        title: &str,
+        settings: ConversationSettings,
+    ) -> Result<Conversation, DirigentError> {
+        self.new_conversation(workspace.into(), checked_title(title)?, settings)
+            .await
+    }
+
+    async fn new_conversation(
+        &self,
+        workspace: PathBuf,
+        title: String,
+        settings: ConversationSettings,
+    ) -> Result<Conversation, DirigentError> {
         let folder = Goal::new("").workspace(workspace);
         let id = ConversationId(Orchestrator::new_run_id().0);
         let created_at = now();
         self.reading(move |journal| {
             let record = ConversationRecord {
                 conversation: id,
-                title: String::new(),
+                title,
                 workspace: folder.checked_workspace()?,
                 settings: settings.to_json(),
                 created_at,
@@ -196,16 +220,32 @@ impl Conversation {
     /// # Errors
     /// [`DirigentError::EmptyTitle`]; as [`Conversation::info`].
     pub async fn rename(&self, title: &str) -> Result<(), DirigentError> {
-        match one_line_title(title) {
-            title if title.is_empty() => Err(DirigentError::EmptyTitle),
-            title => self.update(move |info| info.title = title).await,
-        }
+        self.change(ConversationChanges {
+            title: Some(title.to_owned()),
+            ..ConversationChanges::default()
+        })
+        .await
     }
 
-    /// Sets the title to the beginning of the first message.
+    /// Applies changes of the title and the settings together: all of them, or none if one is invalid. Changes by others at the same time to other
+    /// fields are kept.
+    ///
+    /// # Errors
+    /// [`DirigentError::EmptyTitle`]; as [`Conversation::info`].
+    pub async fn change(&self, changes: ConversationChanges) -> Result<(), DirigentError> {
+        let (id, settings) = (self.id, changes.settings_patch());
+        let title = changes.title.as_deref().map(checked_title).transpose()?;
+        self.dirigent
+            .reading(move |journal| journal.change_conversation(id, title, settings))
+            .await
+    }
+
+    /// Sets the title to the beginning of the first message, if there is no title.
     async fn set_first_title(&self, message: &str) -> Result<(), DirigentError> {
-        let title = one_line_title(message);
-        self.update(move |info| info.title = title).await
+        let (id, title) = (self.id, one_line_title(message));
+        self.dirigent
+            .reading(move |journal| journal.set_first_title(id, title))
+            .await
     }
 
     /// Sets the settings of the next turns.
@@ -213,16 +253,15 @@ impl Conversation {
     /// # Errors
     /// As [`Conversation::info`].
     pub async fn set_settings(&self, settings: ConversationSettings) -> Result<(), DirigentError> {
-        self.update(move |info| info.settings = settings).await
-    }
-
-    async fn update(&self, change: impl FnOnce(&mut ConversationInfo)) -> Result<(), DirigentError> {
-        let (id, mut info) = (self.id, self.info().await?);
-        change(&mut info);
-        let (title, settings) = (info.title, info.settings.to_json());
-        self.dirigent
-            .reading(move |journal| journal.update_conversation(id, title, settings))
-            .await
+        self.change(ConversationChanges {
+            title: None,
+            mode: Some(settings.mode),
+            model: Some(settings.model),
+            system_prompt: Some(settings.system_prompt),
+            max_tokens: Some(settings.max_tokens),
+            max_cost: Some(settings.max_cost),
+        })
+        .await
     }
 
     /// Deletes the conversation with its turns, and the recorded contents to which no other run refers.
@@ -292,6 +331,16 @@ impl Conversation {
         usage += view.run().usage();
         Ok(usage)
     }
+}
+
+/// The title on one line.
+///
+/// # Errors
+/// [`DirigentError::EmptyTitle`].
+fn checked_title(title: &str) -> Result<String, DirigentError> {
+    Some(one_line_title(title))
+        .filter(|title| !title.is_empty())
+        .ok_or(DirigentError::EmptyTitle)
 }
 
 fn one_line_title(text: &str) -> String {

@@ -5,6 +5,7 @@ use dirigent_core::message::Usage;
 use dirigent_core::mode::Mode;
 use dirigent_core::price::Cost;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::DirigentError;
 
@@ -27,6 +28,46 @@ pub struct ConversationSettings {
     /// The maximum cost of all turns together; `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost: Option<Cost>,
+}
+
+/// Changes of a conversation, which are applied together. A field that is `None` stays as it is; in a setting that may be absent, `Some(None)` removes it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConversationChanges {
+    /// The title, as for [`crate::Conversation::rename`].
+    pub title: Option<String>,
+    /// [`ConversationSettings::mode`].
+    pub mode: Option<Mode>,
+    /// [`ConversationSettings::model`].
+    pub model: Option<Option<String>>,
+    /// [`ConversationSettings::system_prompt`].
+    pub system_prompt: Option<Option<String>>,
+    /// [`ConversationSettings::max_tokens`].
+    pub max_tokens: Option<Option<u64>>,
+    /// [`ConversationSettings::max_cost`].
+    pub max_cost: Option<Option<Cost>>,
+}
+
+impl ConversationChanges {
+    /// The changes of the settings as a JSON merge patch (RFC 7396).
+    pub(super) fn settings_patch(&self) -> String {
+        let mut patch = serde_json::Map::new();
+        let fields = [
+            ("mode", self.mode.map(|mode| json!(mode))),
+            ("model", self.model.as_ref().map(|model| json!(model))),
+            (
+                "system_prompt",
+                self.system_prompt.as_ref().map(|name| json!(name)),
+            ),
+            ("max_tokens", self.max_tokens.map(|max| json!(max))),
+            ("max_cost", self.max_cost.map(|max| json!(max))),
+        ];
+        for (name, value) in fields {
+            if let Some(value) = value {
+                patch.insert(name.to_owned(), value);
+            }
+        }
+        Value::Object(patch).to_string()
+    }
 }
 
 impl ConversationSettings {

@@ -104,6 +104,23 @@ pub struct RegisteredService {
 }
 
 impl RegisteredService {
+    /// Returns the state in a word: `disabled`, `stopped` (by the user), `not started` (no run has needed it), `starting`, `running` or `error`.
+    pub fn state_name(&self) -> &'static str {
+        let has_failed = self
+            .last_start
+            .as_ref()
+            .is_some_and(|start| start.error.is_some());
+        match &self.state {
+            _ if !self.settings.enabled => "disabled",
+            ServiceState::Stopped(WhyStopped::ByUser | WhyStopped::Removed) => "stopped",
+            ServiceState::Starting => "starting",
+            ServiceState::Running => "running",
+            ServiceState::Error { .. } => "error",
+            ServiceState::Stopped(WhyStopped::NotNeeded) if has_failed => "error",
+            ServiceState::Stopped(WhyStopped::NotNeeded) => "not started",
+        }
+    }
+
     /// Returns the names under which agents call the service's tools, each with a one-sentence description by the service.
     pub fn tool_summaries(&self) -> impl Iterator<Item = (&str, String)> {
         let prefix = format!("[MCP service {}] ", self.name);

@@ -70,6 +70,15 @@ pub struct UntrustedWorkflow {
     pub text: String,
 }
 
+impl From<&UntrustedWorkflow> for WorkflowError {
+    fn from(file: &UntrustedWorkflow) -> Self {
+        WorkflowError::Untrusted {
+            name: file.name.clone(),
+            path: file.path.clone(),
+        }
+    }
+}
+
 impl Workflows {
     /// Returns true if a workflow with this name ships with Dirigent. A user's file with this name replaces the shipped workflow.
     pub fn is_shipped(name: &str) -> bool {
@@ -87,10 +96,7 @@ impl Workflows {
             return Ok(workflow);
         }
         if let Some(untrusted) = self.untrusted.iter().find(|file| file.name == name) {
-            return Err(WorkflowError::Untrusted {
-                name: name.to_owned(),
-                path: untrusted.path.clone(),
-            });
+            return Err(untrusted.into());
         }
         if let Some(refused) = self.refused.iter().find(|file| file.name == name) {
             return Err(WorkflowError::Refused {

@@ -1,0 +1,164 @@
+//! `Idempotency-Key`: a client that does not know whether its request arrived sends it again with the same key, and nothing is started twice.
+//!
+//! Answers of requests that succeeded are kept in the journal for 24 hours. A request that was refused had no effect, so its key is free again.
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use dirigent::RequestClaim;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::input::read_body;
+use crate::problem::Problem;
+use crate::service::Service;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Tells that an answer was kept from an earlier request.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// The longest key, in characters.
+const LONGEST_KEY: usize = 255;
+
+/// The longest answer that is kept, in bytes. Answers are short, except for conversations' answers.
+const LONGEST_ANSWER: usize = 8 << 20;
+
+/// The answer of a request, as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    status: u16,
+    content_type: Option<String>,
+    location: Option<String>,
+    body: String,
+}
+
+/// Handles a request with a key once, and repeats its answer.
+pub(crate) async fn answer_once(State(service): State<Service>, request: Request, next: Next) -> Response {
+    match request.headers().get(IDEMPOTENCY_KEY) {
+        Some(key) if !request.method().is_safe() => {
+            let key = key.to_str().map(str::to_owned).unwrap_or_default();
+            let answered = handle(&service, &key, request, next).await;
+            answered.unwrap_or_else(|problem| problem.into_response())
+        }
+        Some(_) | None => next.run(request).await,
+    }
+}
+
+async fn handle(service: &Service, key: &str, request: Request, next: Next) -> Result<Response, Problem> {
+    if key.is_empty() || key.len() > LONGEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let detail = format!("`Idempotency-Key` is invalid: it must have 1 to {LONGEST_KEY} visible ASCII characters");
+        return Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_idempotency_key",
+            detail,
+        ));
+    }
+    let (parts, body) = request.into_parts();
+    let body = read_body(body, service).await?;
+    let digest = digest(parts.method.as_str(), &parts.uri.to_string(), &body);
+    match service.dirigent.claim_request(key, &digest).await? {
+        RequestClaim::New => {}
+        RequestClaim::Answered(answer) => return repeated(&answer),
+        RequestClaim::InProgress => return Err(conflict("request_in_progress", "is still being handled: wait for its answer, or send it again later")),
+        RequestClaim::Interrupted => {
+            return Err(conflict(
+                "request_interrupted",
+                "was interrupted before its answer was kept, and may have had an effect: list the runs, and use another key to send it again",
+            ));
+        }
+        RequestClaim::OtherRequest => {
+            let detail = "the key was used for another request: use a new key for each request";
+            return Err(Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency_key_reused",
+                detail,
+            ));
+        }
+    }
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    keep(service, key, response).await
+}
+
+fn conflict(code: &'static str, what: &str) -> Problem {
+    let detail = format!("a request with this key {what}");
+    Problem::new(StatusCode::CONFLICT, code, detail)
+}
+
+fn digest(method: &str, address: &str, body: &Bytes) -> String {
+    let mut hasher = Sha256::new();
+    for part in [method.as_bytes(), address.as_bytes(), body] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Keeps the answer of a request that succeeded, and passes it on.
+async fn keep(service: &Service, key: &str, response: Response) -> Result<Response, Problem> {
+    if !response.status().is_success() {
+        service.dirigent.release_request(key).await?;
+        return Ok(response);
+    }
+    let text = |name: HeaderName| {
+        let value = response.headers().get(name)?;
+        value.to_str().ok().map(str::to_owned)
+    };
+    let mut answer = Answer {
+        status: response.status().as_u16(),
+        content_type: text(CONTENT_TYPE),
+        location: text(LOCATION),
+        body: String::new(),
+    };
+    let is_stream = answer
+        .content_type
+        .as_deref()
+        .is_some_and(|kind| kind.starts_with("text/event-stream"));
+    if is_stream {
+        let problem = Problem::new(
+            StatusCode::CONFLICT,
+            "request_streamed",
+            "the answer of the request with this key was a stream: read the events of the conversation",
+        );
+        answer = Answer {
+            status: StatusCode::CONFLICT.as_u16(),
+            content_type: Some("application/problem+json".to_owned()),
+            location: None,
+            body: problem.to_json().to_string(),
+        };
+        service.dirigent.answer_request(key, stored(&answer)).await?;
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, LONGEST_ANSWER)
+        .await
+        .map_err(|error| Problem::internal(&error))?;
+    answer.body = String::from_utf8_lossy(&body).into_owned();
+    service.dirigent.answer_request(key, stored(&answer)).await?;
+    Ok(Response::from_parts(parts, Body::from(body)))
+}
+
+fn stored(answer: &Answer) -> String {
+    serde_json::to_string(answer).unwrap_or_default()
+}
+
+/// The answer of the earlier request.
+fn repeated(answer: &str) -> Result<Response, Problem> {
+    let answer: Answer = serde_json::from_str(answer).map_err(|error| Problem::internal(&error))?;
+    let mut response = (
+        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK),
+        answer.body,
+    )
+        .into_response();
+    let headers = response.headers_mut();
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    for (name, value) in [(CONTENT_TYPE, answer.content_type), (LOCATION, answer.location)] {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    Ok(response)
+}

@@ -1,0 +1,429 @@
+//! The forms of requests and responses for the OpenAPI description. Responses are made from the library's types, which serialize themselves; the types
+//! here only describe them, and tests compare both.
+
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+/// An error (RFC 9457). `code` stays the same, even if the text changes.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Problem {
+    /// `urn:dirigent:problem:` with the code.
+    r#type: String,
+    title: String,
+    status: u16,
+    code: String,
+    /// What failed, why, and what to do.
+    detail: String,
+}
+
+/// Which actions the lead may take itself, and whether its plans wait for the user.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) enum Mode {
+    Auto,
+    Plan,
+    ApprovedPlan,
+}
+
+/// A run in a list. Times are in milliseconds since 1970-01-01 UTC.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Run {
+    run: String,
+    /// `running`, `interrupted`, or why it ended: `goal_achieved`, `user_required`, `iteration_limit`, `time_limit`, `budget_exhausted`, `cancelled`, `failed`.
+    state: String,
+    goal: String,
+    workspace: String,
+    created_at: u64,
+    ended_at: Option<u64>,
+    /// The process that owns the run.
+    owner_pid: Option<u32>,
+    /// The number of its journal entries.
+    entries: u64,
+    forked_from: Option<Value>,
+    conversation: Option<String>,
+    turn: Option<u32>,
+    problem: Option<String>,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Runs {
+    runs: Vec<Run>,
+    /// The number of runs on all pages.
+    total: u64,
+    /// The value of `after` for the next page; `null` on the last one.
+    next: Option<String>,
+}
+
+/// A new run: the fields of a run in a list, and notes about the files that the goal mentions.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct StartedRun {
+    #[schema(inline)]
+    run: String,
+    state: String,
+    goal: String,
+    workspace: String,
+    notes: Vec<String>,
+}
+
+/// The state of a run: the fields of a run in a list, and what its events have told.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct RunState {
+    run: String,
+    state: String,
+    /// The number of the journal entry that the report includes: events after it are new. Absent before the run began.
+    seq: Option<u64>,
+    /// The report, as in docs/events.md.
+    report: Option<Value>,
+    pending_messages: Vec<Value>,
+    worktree: Option<String>,
+}
+
+/// The outcome of a message to a run.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct SentMessage {
+    run: String,
+    /// `accepted`, or `pending` until the run is resumed.
+    state: String,
+}
+
+/// What runs wait for.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct PendingRequests {
+    /// The calls that wait for approval: `effect`, `tool`, `parameters`, `workspace`, `asked_at`, `expires_at`, `digest`, `suggestions`.
+    approvals: Vec<Value>,
+    questions: Vec<Value>,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct WaitingRuns {
+    /// The runs, each with `approvals` and `questions`.
+    runs: Vec<Value>,
+}
+
+/// A decision about a call.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct DecisionInput {
+    /// The digest of the call that was shown.
+    digest: String,
+    /// `approve`, `edit`, `reject` or `guide`.
+    answer: String,
+    /// The new parameters of `edit`.
+    parameters: Option<Value>,
+    /// Why, for `reject`.
+    reason: Option<String>,
+    /// For `guide`.
+    guidance: Option<String>,
+}
+
+/// The plans of a run with the states of their sub-tasks.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Graph {
+    run: String,
+    /// Each with `iteration`, `summary` and `subtasks`.
+    iterations: Vec<Value>,
+}
+
+/// The changes of a run to files.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Diff {
+    run: String,
+    files: Vec<Value>,
+    commands: Vec<Value>,
+    diff: String,
+    unfinished: Vec<Value>,
+}
+
+/// What an undo does, or did.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Undo {
+    run: String,
+    after: Option<u64>,
+    workspace: String,
+    steps: Vec<Value>,
+    /// The paths that cannot be undone, with the reasons.
+    refused: Vec<Value>,
+    other_changes: Value,
+    unfinished: Vec<Value>,
+    /// Only once it was done.
+    done: Option<Value>,
+    failed: Option<Value>,
+}
+
+/// A conversation.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Conversation {
+    conversation: String,
+    title: String,
+    workspace: String,
+    settings: Value,
+    created_at: u64,
+    used_at: u64,
+    turns: u32,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Conversations {
+    conversations: Vec<Conversation>,
+}
+
+/// A conversation with its last turns: the fields of a conversation in a list, and these.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct ConversationState {
+    conversation: String,
+    title: String,
+    settings: Value,
+    /// The last turns, the oldest first: `turn`, `run`, `message`, `intent`, `at`, `report`.
+    messages: Vec<Value>,
+    usage: Value,
+}
+
+/// The answer to a message.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct TurnAnswer {
+    conversation: String,
+    run: Option<String>,
+    /// `answered`, `needs_user`, `limit`, `failed`, `cancelled`, `accepted` or `pending`.
+    state: String,
+    answer: Option<String>,
+    usage: Option<Value>,
+    /// Why the turn ended, if not with an answer.
+    end: Option<Value>,
+    /// With `needs_user`.
+    approvals: Option<Vec<Value>>,
+    /// With `needs_user`.
+    questions: Option<Vec<Value>>,
+}
+
+/// A version of a base system prompt.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct SystemPrompt {
+    name: String,
+    version: u32,
+    text: String,
+    at: Option<u64>,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct SystemPrompts {
+    system_prompts: Vec<SystemPrompt>,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct DeletedPrompt {
+    /// The number of conversations that use the prompt.
+    conversations: u64,
+}
+
+/// The system prompt and the native tools that the lead's model gets.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct EnhancedPrompt {
+    agent: String,
+    calls: Value,
+    system: String,
+    tools: Vec<Value>,
+    tokens: u64,
+}
+
+/// A workflow.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Workflow {
+    name: String,
+    /// How to invoke it in a message.
+    usage: String,
+    description: String,
+    category: String,
+    /// Each with `name`, `type`, `required`, `default`, `pattern`, `choices`, `description`.
+    parameters: Vec<Value>,
+    agent: Option<String>,
+    mode: String,
+    tools: Option<Vec<String>>,
+    approval: Vec<Value>,
+    source: String,
+    file: Option<String>,
+    notes: Vec<String>,
+    template: String,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Workflows {
+    workflows: Vec<Workflow>,
+    /// All categories.
+    categories: Vec<String>,
+    /// The project's files that are not trusted.
+    untrusted: Vec<Value>,
+    refused: Vec<Value>,
+}
+
+/// A fact: about the user, or about a folder.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Fact {
+    id: u64,
+    /// `user` or `workspace`.
+    scope: String,
+    workspace: Option<String>,
+    text: String,
+    at: u64,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Facts {
+    facts: Vec<Fact>,
+}
+
+/// A sub-agent.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Agent {
+    name: String,
+    source: String,
+    file: Option<String>,
+    description: String,
+    tools: Vec<String>,
+    access: String,
+    model: Option<String>,
+    limits: Value,
+    notes: Vec<String>,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Agents {
+    agents: Vec<Agent>,
+    refused: Vec<Value>,
+    lead: Value,
+    reflector: Value,
+}
+
+/// An MCP service.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct McpService {
+    name: String,
+    /// `disabled`, `stopped`, `not_started`, `starting`, `running` or `error`.
+    state: String,
+    origin: Value,
+    hides: Vec<Value>,
+    settings: Value,
+    /// The tools, each with `name` and `summary`; in a list of services, their number.
+    tools: Value,
+    unavailable: Value,
+    last_start: Option<Value>,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct McpServices {
+    services: Vec<McpService>,
+    untrusted: Option<Value>,
+    skipped: Vec<Value>,
+    notes: Vec<String>,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct McpLogs {
+    name: String,
+    state: String,
+    /// When the last start was first seen to have this outcome.
+    at: Option<u64>,
+    error: Option<String>,
+    stderr: Vec<String>,
+}
+
+/// A rule by which you always allow calls.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct ApprovalRule {
+    id: u64,
+    calls: String,
+    /// `run`, `conversation`, `workspace` or `everywhere`.
+    scope: String,
+    /// The run, the conversation or the folder.
+    subject: Option<String>,
+    at: u64,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct ApprovalRules {
+    rules: Vec<ApprovalRule>,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Health {
+    status: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes addresses")]
+pub(crate) struct RunPath {
+    /// The id of a run, at least four digits of its beginning or end, or `last`.
+    run: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes addresses")]
+pub(crate) struct CallPath {
+    /// The id of the call, such as `a3.4`.
+    call: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes addresses")]
+pub(crate) struct ContextPath {
+    /// The id of a conversation, at least four digits of it, or `last`.
+    conversation: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes addresses")]
+pub(crate) struct NamePath {
+    /// The name.
+    name: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes addresses")]
+pub(crate) struct FactPath {
+    /// The number of the fact.
+    fact: u64,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes addresses")]
+pub(crate) struct RulePath {
+    /// The number of the rule.
+    rule: u64,
+}

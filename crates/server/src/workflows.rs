@@ -1,0 +1,73 @@
+//! `/v1/workflows`: lists workflows, and starts them as runs (FLOW-1, FLOW-3).
+
+use std::path::PathBuf;
+
+use axum::extract::State;
+use axum::response::Response;
+use dirigent::render;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::entrance::json_response;
+use crate::input::{OptionalInput, Parameters, Segments};
+use crate::private_files::{WorkspaceQuery, workspace};
+use crate::problem::Problem;
+use crate::run_input::NewWorkflowRun;
+use crate::runs::created;
+use crate::schemas;
+use crate::service::Service;
+
+/// The query of `GET /v1/workflows`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// Only the workflows of this category.
+    category: Option<String>,
+    /// Absolute path of the folder; that of the server if absent.
+    #[param(value_type = Option<String>)]
+    workspace: Option<PathBuf>,
+}
+
+/// Lists the workflows, all or those of a category.
+#[utoipa::path(get, path = "/v1/workflows", tag = "Workflows", params(ListQuery), responses((status = 200, description = "The workflows", body = schemas::Workflows)))]
+pub(crate) async fn list(
+    State(service): State<Service>,
+    Parameters(query): Parameters<ListQuery>,
+) -> Result<Response, Problem> {
+    let folder = workspace(&service, query.workspace).await?;
+    let workflows = service.dirigent.workflows(Some(&folder)).await?;
+    let mut object = render::workflows(&workflows, query.category.as_deref());
+    object["categories"] = workflows.categories().into_iter().collect();
+    Ok(json_response(&object))
+}
+
+/// Returns a workflow with its parameters.
+#[utoipa::path(get, path = "/v1/workflows/{name}", tag = "Workflows", params(schemas::NamePath, WorkspaceQuery), responses((status = 200, description = "The workflow", body = schemas::Workflow)))]
+pub(crate) async fn show(
+    State(service): State<Service>,
+    Segments(name): Segments<String>,
+    Parameters(query): Parameters<WorkspaceQuery>,
+) -> Result<Response, Problem> {
+    let folder = workspace(&service, query.workspace).await?;
+    let workflows = service.dirigent.workflows(Some(&folder)).await?;
+    let workflow = workflows.find(&name).map_err(|error| {
+        Problem::from(dirigent::DirigentError::from(error)).with_status_of_address("unknown_workflow")
+    })?;
+    Ok(json_response(&render::workflow(workflow)))
+}
+
+/// Starts a workflow as a run.
+#[utoipa::path(post, path = "/v1/workflows/{name}/runs", tag = "Workflows", params(schemas::NamePath), request_body = NewWorkflowRun, responses((status = 201, description = "The run, with its address in `Location`", body = schemas::StartedRun)))]
+pub(crate) async fn start(
+    State(service): State<Service>,
+    Segments(name): Segments<String>,
+    OptionalInput(new): OptionalInput<NewWorkflowRun>,
+) -> Result<Response, Problem> {
+    let slot = service.runs.reserve()?;
+    let goal = new.goal(&service, &name).await;
+    let (goal, notes) = goal.map_err(|problem| problem.with_status_of_address("unknown_workflow"))?;
+    let run = service.dirigent.start(goal).await?;
+    slot.keep_for(&run);
+    created(&service, &run, &notes).await
+}

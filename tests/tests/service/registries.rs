@@ -1,0 +1,108 @@
+//! What runs work with: the memory, agents, MCP services and approval rules.
+
+use dirigent::OfflineModel;
+use dirigent_tests::service::TestServer;
+use dirigent_tests::stage::Stage;
+use serde_json::json;
+
+#[tokio::test]
+async fn intent_1_facts_are_added_found_and_deleted() {
+    let server = TestServer::start(Stage::new(), OfflineModel).await;
+    let client = &server.client;
+    let blue = json!({"text": "The staging server is called blue"});
+    let added = client.post("/v1/memory", &blue).await;
+    let fact = added.with_status(201);
+    assert_eq!((&fact["scope"], &fact["text"]), (&json!("user"), &blue["text"]));
+    let address = added.header("location").to_owned();
+    assert_eq!(client.post("/v1/memory", &blue).await.with_status(200), fact);
+    let folder = server.stage.workspace().canonicalize().unwrap();
+    let local = json!({"text": "Tests run with make check", "workspace": folder});
+    client.post("/v1/memory", &local).await.with_status(201);
+
+    let count = async |query: &str| {
+        let listed = client.get(&format!("/v1/memory{query}")).await.with_status(200);
+        listed["facts"].as_array().unwrap().len()
+    };
+    assert_eq!(count("").await, 2);
+    assert_eq!(count("?q=staging").await, 1);
+    assert_eq!(count("?workspace=/nowhere").await, 1);
+    assert_eq!(count(&format!("?workspace={}", folder.display())).await, 2);
+
+    let secret = json!({"text": "The key is sk-proj-4f9aK2mQ7xV1bN8cR3tY6wZ0pL5sD2hJ"});
+    assert_eq!(
+        client.post("/v1/memory", &secret).await.problem(),
+        (422, "memory_refused".to_owned())
+    );
+    assert_eq!(client.get(&address).await.with_status(200), fact);
+    assert_eq!(client.delete(&address).await.with_status(200), fact);
+    assert_eq!(
+        client.delete(&address).await.problem(),
+        (404, "unknown_fact".to_owned())
+    );
+    assert_eq!(
+        client.get("/v1/memory/x").await.problem(),
+        (404, "unknown_address".to_owned())
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn paor_5_agents_are_listed_with_their_limits() {
+    let server = TestServer::start(Stage::new(), OfflineModel).await;
+    let listed = server.client.get("/v1/agents").await.with_status(200);
+    let explore = listed["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|agent| agent["name"] == "explore")
+        .unwrap();
+    assert!(explore["limits"]["max_turns"].as_u64().unwrap() > 0);
+    assert!(listed["lead"]["max_turns"].as_u64().unwrap() > 0);
+    let shown = server.client.get("/v1/agents/explore").await.with_status(200);
+    assert_eq!(&shown, explore);
+    assert_eq!(
+        server.client.get("/v1/agents/nobody").await.problem(),
+        (404, "unknown_agent".to_owned())
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn mcp_1_services_have_states_and_logs() {
+    let server = TestServer::start(Stage::new(), OfflineModel).await;
+    let script = dirigent_tests::cli::root().join("crates/mcp/tests/server.py");
+    let settings = json!({"mcpServers": {
+        "good": {"command": "python3", "args": [script]},
+        "bad": {"command": "python3", "args": ["-c", "import sys; sys.exit('no disk')"]},
+    }});
+    server
+        .dirigent
+        .import_services(&settings.to_string())
+        .await
+        .unwrap();
+    let listed = server.client.get("/v1/mcp/services").await.with_status(200);
+    let services = listed["services"].as_array().unwrap();
+    assert_eq!(services.len(), 2);
+    assert!(services.iter().all(|service| service["tools"].is_number()));
+    let logs = server
+        .client
+        .get("/v1/mcp/services/bad/logs")
+        .await
+        .with_status(200);
+    assert_eq!(logs["state"], "error");
+    assert!(logs["stderr"].to_string().contains("no disk"), "{logs}");
+    let failed = server.client.post_nothing("/v1/mcp/services/bad/start").await;
+    assert_eq!(failed.problem(), (502, "service_failed".to_owned()));
+
+    let started = server.client.post_nothing("/v1/mcp/services/good/start").await;
+    assert_eq!(started.with_status(200)["state"], "running");
+    let stopped = server.client.post_nothing("/v1/mcp/services/good/stop").await;
+    assert_eq!(stopped.with_status(200)["state"], "stopped");
+    let shown = server.client.get("/v1/mcp/services/good").await.with_status(200);
+    assert!(!shown["tools"].as_array().unwrap().is_empty());
+    assert_eq!(
+        server.client.get("/v1/mcp/services/none").await.problem(),
+        (404, "unknown_service".to_owned())
+    );
+    server.stop().await;
+}
