@@ -1,0 +1,16 @@
+/** `/memory` */
+import { h } from '../view.js';
+import { api } from '../api.js';
+import { LoadedPage } from './plain.js';
+import { visible } from '../format.js';
+import { words } from '../words.js';
+
+export class Memory extends LoadedPage {
+  constructor() {
+    super(words.places.Memory, () => api.memory());
+  }
+
+  content(value) {
+    return h('pre', { class: 'code', tabindex: 0 }, h('code', null, visible(JSON.stringify(value, null, 2))));
+  }
+}

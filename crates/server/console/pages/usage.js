@@ -1,0 +1,16 @@
+/** `/usage` */
+import { h } from '../view.js';
+import { api } from '../api.js';
+import { LoadedPage } from './plain.js';
+import { visible } from '../format.js';
+import { words } from '../words.js';
+
+export class Usage extends LoadedPage {
+  constructor() {
+    super(words.places.Usage, () => api.usage());
+  }
+
+  content(value) {
+    return h('pre', { class: 'code', tabindex: 0 }, h('code', null, visible(JSON.stringify(value, null, 2))));
+  }
+}
