@@ -5,7 +5,7 @@ import { glyph } from './icons.js';
 import { clock, duration, visible } from './format.js';
 import { words } from './words.js';
 
-const MARGIN = 20;
+const MARGIN = 14;
 
 /** Layouts by plan: plans do not change, so only the width may. */
 const layouts = new WeakMap();
@@ -65,13 +65,13 @@ function node(page, task, place, isSelected, isStop, isDimmed) {
     'data-task': task.id,
     tabindex: isStop ? 0 : -1,
     'aria-pressed': String(isSelected),
-    'aria-label': `${title}, ${words.taskStates[task.state]}${task.agent ? `, ${task.agent}` : ''}${after}`,
     title,
     style: { left: `${Math.round(place.x - place.width / 2)}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${NODE.height}px` },
     onclick: () => page.select({ task: isSelected ? null : task.id, call: null }, !isSelected),
   },
-  h('span', { class: 'node-head' }, glyph(task.state), h('span', { class: 'node-id cut' }, visible(task.id)), h('span', { class: 'node-time' }, time)),
-  h('span', { class: 'node-title' }, title));
+  h('span', { class: 'node-head' }, glyph(task.state), h('span', { class: 'node-id cut' }, visible(task.id)), h('span', { class: 'node-time', 'aria-hidden': 'true' }, time)),
+  h('span', { class: 'node-title' }, title),
+  h('span', { class: 'hidden-text' }, `, ${words.taskStates[task.state]}${task.agent ? `, ${visible(task.agent)}` : ''}${after}`));
 }
 
 /** The sub-task to which an arrow leads: up and down along edges, else the nearest in the row. */

@@ -33,7 +33,7 @@ export function inspector(page) {
 
 function waitingCards(page, items) {
   const { run } = page;
-  const goesOn = [...page.iteration.subtasks.values()].some((subtask) => subtask.state === 'running');
+  const goesOn = (page.iteration.plan?.subtasks ?? []).some((subtask) => run.stateOf(page.iteration, subtask) === 'running');
   return [
     h('header', { class: 'inspector-head waits' }, h('h2', null, words.places.Waiting, h('span', { class: 'count' }, run.waiting.size)), goesOn && run.isRunning && h('span', { class: 'muted' }, words.theRestGoesOn)),
     h('div', { class: 'inspector-body cards' }, items.map((item, at) => {

@@ -9,9 +9,11 @@ import { isDark, setTheme } from './theme.js';
 import { runGlyph } from './states.js';
 
 const PLACES = [
-  ['/', 'home', 'Home'], ['/waiting', 'bell', 'Waiting'], ['/runs', 'runs', 'Runs'], ['/chats', 'chat', 'Chats'], ['/workflows', 'workflow', 'Workflows'], null,
+  ['/', 'home', 'Home'], ['/waiting', 'bell', 'Waiting'], ['/runs', 'runs', 'Runs'], ['/chats', 'chat', 'Chats'], ['/workflows', 'workflow', 'Workflows'],
   ['/services', 'services', 'Services'], ['/agents', 'agents', 'Agents'], ['/prompts', 'prompts', 'Prompts'], ['/memory', 'memory', 'Memory'], ['/usage', 'usage', 'Usage'], ['/settings', 'settings', 'Settings'],
 ];
+/** Above what is set up rather than done, there is a gap. */
+const GAP_BEFORE = '/services';
 /** On phones, the others stand behind More. */
 const PHONE = new Set(['/', '/waiting', '/runs', '/chats']);
 
@@ -31,7 +33,7 @@ const isHere = (path) => (path === '/' ? location.pathname === '/' : location.pa
 function place([path, picture, name]) {
   const count = path === '/waiting' ? waitingCount() : 0;
   const label = words.places[name];
-  return h('li', { class: PHONE.has(path) ? '' : 'secondary' },
+  return h('li', { class: `${PHONE.has(path) ? '' : 'secondary'} ${path === GAP_BEFORE ? 'gap' : ''}` },
     h('a', { href: path, class: 'place', title: label, 'aria-current': isHere(path) ? 'page' : null, onclick: () => (isMoreOpen = false) },
       icon(picture), h('span', { class: 'place-name' }, label),
       count > 0 && h('span', { class: 'badge', 'aria-label': words.waitsCount(count) }, count)));
@@ -42,7 +44,7 @@ function navigation() {
   return h('nav', { class: `nav ${isMoreOpen ? 'more-open' : ''}`, 'aria-label': words.navigation },
     h('a', { class: 'brand', href: '/', title: 'Dirigent' }, logo(), h('span', { class: 'place-name' }, 'Dirigent')),
     h('a', { class: 'button new-goal', href: '/', title: words.newGoal, onclick: focusComposer }, icon('plus'), h('span', { class: 'place-name' }, words.newGoal), h('kbd', { class: 'place-name', 'aria-hidden': 'true' }, 'N')),
-    h('ul', { class: 'places' }, PLACES.map((item) => (item ? place(item) : h('li', { class: 'gap', role: 'presentation' }))),
+    h('ul', { class: 'places' }, PLACES.map(place),
       h('li', { class: 'more' }, h('button', { class: 'place', 'aria-expanded': String(isMoreOpen), onclick: toggleMore }, icon('more'), h('span', { class: 'place-name' }, words.more)))),
     active.length > 0 && h('div', { class: 'running-now' },
       h('h2', { class: 'small-title' }, words.runningNow),

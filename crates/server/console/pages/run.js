@@ -104,7 +104,7 @@ export class Run {
     const waits = { approvals: [...run.waiting.values()].filter((item) => item.kind === 'approval'), questions: [...run.waiting.values()].filter((item) => item.kind === 'question') };
     const state = runState(run.info, waits);
     return h('header', { class: 'page-head' },
-      h('nav', { class: 'crumbs', 'aria-label': words.crumbs }, h('a', { href: '/runs', class: 'muted' }, h('span', { class: 'phone-only' }, icon('left')), h('span', { class: 'not-phone' }, words.places.Runs)), h('span', { class: 'not-phone muted', 'aria-hidden': 'true' }, '/')),
+      h('nav', { class: 'crumbs', 'aria-label': words.crumbs }, h('a', { href: '/runs', class: 'muted', 'aria-label': words.places.Runs }, h('span', { class: 'phone-only' }, icon('left')), h('span', { class: 'not-phone' }, words.places.Runs)), h('span', { class: 'not-phone muted', 'aria-hidden': 'true' }, '/')),
       h('h1', { class: 'page-title cut', title: goal }, goal),
       h('code', { class: 'run-id not-phone', title: run.info.run }, shortId(run.info.run)),
       h('span', { class: `state-tag ${state.tone}`, role: 'status' }, glyph(state.glyph), h('span', null, state.text)),
