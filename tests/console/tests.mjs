@@ -231,7 +231,8 @@ export const tests = {
   },
 
   async host_5_access_in_both_themes_and_sizes({ service, entrance, browser }) {
-    const run = (await service.get('/v1/runs?state=goal_achieved')).runs.find((one) => one.goal.startsWith('Find all')) ?? (await service.get('/v1/runs')).runs[0];
+    const run = await service.post('/v1/runs', { goal: service.file('ledger/amount.py').includes('def parse_amount') ? RENAME : 'Find all usages of `parse_money` and rename it to `parse_amount`' });
+    while ((await service.get(`/v1/runs/${run.run}`)).state === 'running') await new Promise((resolve) => setTimeout(resolve, 100));
     const waiting = await service.post('/v1/runs', { goal: 'Run `echo waiting`' });
     const screens = { home: '/', runs: '/runs?state=achieved', 'run-summary': `/runs/${run.run}`, 'run-plan': `/runs/${run.run}?tab=plan&task=explore`, 'run-list': `/runs/${run.run}?tab=plan&view=list`, 'run-changes': `/runs/${run.run}?tab=changes`, 'run-journal': `/runs/${run.run}?tab=journal`, 'run-waiting': `/runs/${waiting.run}`, waiting: '/waiting', chats: '/chats', workflows: '/workflows', services: '/services', agents: '/agents', prompts: '/prompts', memory: '/memory', usage: '/usage', settings: '/settings', missing: '/nowhere' };
     for (const [device, width, height] of [['desktop', 1440, 900], ['phone', 390, 844]]) {

@@ -70,6 +70,7 @@ export const api = {
   waiting: () => send('GET', '/v1/approvals'),
   waitingOf: (id) => send('GET', `${run(id)}/approvals`),
   decide: (id, call, body) => send('POST', `${run(id)}/approvals/${encodeURIComponent(call)}`, { body }),
+  checkDecision: (id, call, body) => send('POST', `${run(id)}/approvals/${encodeURIComponent(call)}/check`, { body }),
   answer: (id, body) => send('POST', `${run(id)}/answers`, { body }),
 
   conversations: (filter) => send('GET', `/context${query(filter)}`),
@@ -86,10 +87,18 @@ export const api = {
   createSystemPrompt: (body) => send('POST', '/v1/system-prompts', { body }),
   updateSystemPrompt: (name, text, etag) => send('PUT', `/v1/system-prompts/${encodeURIComponent(name)}`, { body: { text }, headers: { 'If-Match': etag } }),
   workflows: () => send('GET', '/v1/workflows'),
-  workflow: (name) => send('GET', `/v1/workflows/${encodeURIComponent(name)}`),
+  runWorkflow: (name, body) => send('POST', `/v1/workflows/${encodeURIComponent(name)}/runs`, { body }),
   services: () => send('GET', '/v1/mcp/services'),
+  service: (name) => send('GET', `/v1/mcp/services/${encodeURIComponent(name)}`),
+  serviceLog: (name) => send('GET', `/v1/mcp/services/${encodeURIComponent(name)}/logs`),
+  startService: (name) => send('POST', `/v1/mcp/services/${encodeURIComponent(name)}/start`, { body: {} }),
+  stopService: (name) => send('POST', `/v1/mcp/services/${encodeURIComponent(name)}/stop`, { body: {} }),
   agents: () => send('GET', '/v1/agents'),
-  memory: () => send('GET', '/v1/memory'),
+  facts: (filter) => send('GET', `/v1/memory${query(filter)}`),
+  addFact: (body) => send('POST', '/v1/memory', { body }),
+  deleteFact: (id) => send('DELETE', `/v1/memory/${id}`),
+  rules: () => send('GET', '/v1/approval-rules'),
+  deleteRule: (id) => send('DELETE', `/v1/approval-rules/${id}`),
   usage: () => send('GET', '/v1/usage'),
 
   deleteSystemPrompt: (name) => send('DELETE', `/v1/system-prompts/${encodeURIComponent(name)}`),
@@ -129,7 +138,15 @@ export function followRun(id, how) {
   return follow(`${run(id)}/events`, how);
 }
 
-function follow(path, { onEvent, onDelta, onEnd, after }) {
+/**
+ * Follows the states of all runs: a snapshot first, then each run that changes.
+ * @param {{onSnapshot: (snapshot: Object) => void, onRun: (change: Object) => void, onRefused: () => void}} how `onRefused`: the service has no such stream
+ */
+export function followAll({ onSnapshot, onRun, onRefused }) {
+  return follow('/v1/events', { onNamed: { snapshot: onSnapshot, run: onRun }, onEnd: (reason) => reason === 'refused' && onRefused(), isEndless: true });
+}
+
+function follow(path, { onEvent, onNamed = {}, onDelta, onEnd, after, isEndless = false }) {
   const stopper = new AbortController();
   let last = after;
   let wait = RETRY.first;
@@ -144,9 +161,9 @@ function follow(path, { onEvent, onDelta, onEnd, after }) {
       if (response.ok) {
         wait = RETRY.first;
         const reason = await readStream(response.body, take);
-        if (reason === 'ended' || reason === 'failed') return onEnd?.(reason);
+        if (reason === 'ended' || (reason === 'failed' && !isEndless)) return onEnd?.(reason);
       } else if (response.status < 500 && response.status !== 429) {
-        return onEnd?.('failed');
+        return onEnd?.('refused');
       }
     } catch (error) {
       if (stopper.signal.aborted) return undefined;
@@ -159,7 +176,10 @@ function follow(path, { onEvent, onDelta, onEnd, after }) {
 
   function take(message) {
     const data = JSON.parse(message.data);
-    if (message.event === 'delta') onDelta?.(data);
+    if (message.event in onNamed) {
+      last = message.id;
+      onNamed[message.event](data);
+    } else if (message.event === 'delta') onDelta?.(data);
     else if (message.event === 'end') return data.reason;
     else if (message.event === 'message') {
       last = message.id;

@@ -2,7 +2,7 @@
 import { paintWith, render, repaint } from './view.js';
 import { address, onAddress, open } from './router.js';
 import { language, words } from './words.js';
-import { connectionState, overview, refresh, waitingCount } from './overview.js';
+import { connectionState, overview, startOverview, waitingCount } from './overview.js';
 import { applyTheme } from './theme.js';
 import { startKeys } from './keys.js';
 import { shell } from './shell.js';
@@ -68,7 +68,7 @@ applyTheme();
 onAddress(choose);
 choose();
 paintWith(paint);
-refresh();
+startOverview();
 startKeys({ page: () => page, open });
 
 // Times tick once a second while something runs, and only where somebody can see them.

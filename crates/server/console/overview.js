@@ -1,5 +1,5 @@
 /** What the whole page knows of all runs: their list, what waits for the user, and whether the service answers. */
-import { api, onContact } from './api.js';
+import { api, followAll, onContact } from './api.js';
 import { announce } from './announce.js';
 import { repaint } from './view.js';
 import { line } from './format.js';
@@ -50,9 +50,59 @@ onContact((answered, status) => {
 let timer = 0;
 let lastText = '';
 let known = null;
+/** Whether the service has a stream over all runs: `null` until it answered. */
+let hasStream = null;
+let stream = null;
 
-/** Loads the list again; changes nothing if nothing has changed. */
+/** Begins to follow all runs: by one stream, or by asking again and again where the service has none. */
+export function startOverview() {
+  if (document.hidden || stream || hasStream === false) return;
+  stream = followAll({
+    onSnapshot({ runs }) {
+      hasStream = true;
+      overview.runs = runs;
+      overview.total = runs.length;
+      overview.error = null;
+      overview.loaded = true;
+      changed();
+    },
+    onRun({ run }) {
+      const others = overview.runs.filter((one) => one.run !== run.run);
+      overview.runs = run.removed ? others : [...others, run].sort((a, b) => b.created_at - a.created_at);
+      changed();
+    },
+    onRefused() {
+      hasStream = false;
+      stream = null;
+      refresh();
+    },
+  });
+}
+
+/** Loads what waits again if the numbers in the list say that it has changed. */
+function changed() {
+  const text = JSON.stringify(overview.runs.map((run) => [run.run, run.waiting, run.state === 'user_required']).filter(([, waiting, isOver]) => isOver || waiting?.approvals || waiting?.questions));
+  if (text !== lastText) {
+    lastText = text;
+    loadWaiting();
+  }
+  tell();
+  repaint();
+}
+
+async function loadWaiting() {
+  try {
+    overview.waiting = (await api.waiting()).runs;
+    tell();
+  } catch (error) {
+    overview.error = error;
+  }
+  repaint();
+}
+
+/** Loads the list, or only what waits while a stream brings the runs; changes nothing if nothing has changed. */
 export async function refresh() {
+  if (hasStream) return loadWaiting();
   clearTimeout(timer);
   try {
     const [list, waits] = await Promise.all([api.runs({ limit: 200 }), api.waiting()]);
@@ -75,6 +125,7 @@ export async function refresh() {
     repaint();
   }
   schedule();
+  return undefined;
 }
 
 /** Announces what is new among what waits, and runs that ended. */
@@ -93,9 +144,25 @@ const states = new Map();
 
 function schedule() {
   clearTimeout(timer);
-  if (document.hidden) return;
+  if (document.hidden || hasStream) return;
   const isActive = overview.runs.some((run) => run.state === 'running') || overview.connection.lost;
   timer = setTimeout(refresh, isActive ? FAST : SLOW);
 }
 
-document.addEventListener('visibilitychange', () => (document.hidden ? clearTimeout(timer) : refresh()));
+/** How long the stream stays open in the background: browsers allow six connections to a host. */
+const BACKGROUND = 10_000;
+let background = 0;
+
+document.addEventListener('visibilitychange', () => {
+  clearTimeout(background);
+  if (document.hidden) {
+    clearTimeout(timer);
+    background = setTimeout(() => {
+      stream?.close();
+      stream = null;
+    }, BACKGROUND);
+  } else {
+    startOverview();
+    if (hasStream === false) refresh();
+  }
+});

@@ -82,7 +82,7 @@ function approval(given, card, isMain, expired) {
   return [
     head('needs', [h('b', null, who), ' ', isPlan ? words.proposesPlan : [words.wants, ' ', h('b', null, item.tool)]], item.subtask && words.forSubtask(item.subtask), item.effect),
     isPlan && card.mode !== 'edit' && planCard(item.parameters),
-    card.mode === 'edit' ? editor(card, item)
+    card.mode === 'edit' ? editor(given, card)
       : !isPlan && h('pre', { class: `call ${kind}`, tabindex: 0 }, h('code', null, kind === 'command' ? h('span', { class: 'prompt', 'aria-hidden': 'true' }, '$ ') : null, visible(shown))),
     isCut && h('p', { class: 'notice' }, words.callIsCut(text.split('\n').length), ' ', h('button', { class: 'button small', onclick: () => ((card.isWhole = true), repaint()) }, words.showTheRest)),
     h('dl', { class: 'facts' }, facts.map(([name, value]) => [h('dt', null, name), h('dd', null, value)])),
@@ -124,18 +124,35 @@ function openEdit(given, card) {
 function editFault(card) {
   try {
     const value = JSON.parse(card.edited);
-    return value && typeof value === 'object' && !Array.isArray(value) ? null : words.editNoObject;
+    if (!value || typeof value !== 'object' || Array.isArray(value)) return words.editNoObject;
+    return card.checked?.text === card.edited ? card.checked.fault : null;
   } catch (error) {
     return words.editNoJson(error.message);
   }
 }
 
-function editor(card, item) {
+const CHECK_AFTER = 300;
+
+/** Has the service check the edit against the tool's schema and the rules, while it is typed. Nothing is decided. */
+function typed(given, card, text) {
+  card.edited = text;
+  clearTimeout(card.checking);
+  card.checking = setTimeout(async () => {
+    if (editFault(card) || text === card.original) return;
+    const fault = await api.checkDecision(given.run, given.item.effect, { digest: given.item.digest, answer: 'edit', parameters: JSON.parse(text) }).then(() => null, (error) => (error.status === 422 || error.status === 409 ? error.message : null));
+    card.checked = { text, fault };
+    repaint();
+  }, CHECK_AFTER);
+  repaint();
+}
+
+function editor(given, card) {
+  const { item } = given;
   const fault = editFault(card);
   const changed = fault ? [] : differences(item.parameters, JSON.parse(card.edited));
   return h('div', { class: 'editor' },
     h('label', null, h('span', { class: 'hidden-text' }, words.editLabel(item.tool)),
-      h('textarea', { class: 'code', 'data-field': card.key, rows: Math.min(16, card.edited.split('\n').length + 1), spellcheck: 'false', value: card.edited, 'aria-invalid': String(Boolean(fault)), oninput: (event) => ((card.edited = event.target.value), repaint()) })),
+      h('textarea', { class: 'code', 'data-field': card.key, rows: Math.min(16, card.edited.split('\n').length + 1), spellcheck: 'false', value: card.edited, 'aria-invalid': String(Boolean(fault)), oninput: (event) => typed(given, card, event.target.value) })),
     fault ? h('p', { class: 'field-error' }, fault)
       : changed.length ? h('dl', { class: 'facts changed' }, changed.map(([name, was, now]) => [h('dt', null, name), h('dd', null, was !== undefined && h('del', null, visible(text(was))), ' ', now !== undefined && h('ins', null, visible(text(now))))]))
         : h('p', { class: 'muted' }, words.editSame),
@@ -179,7 +196,7 @@ function wordsForm(given, card) {
 function alwaysForm(given, card) {
   const suggestions = given.item.suggestions ?? [];
   const rule = card.rule ?? (card.rule = { calls: suggestions[0]?.calls ?? suggestions[0], within: 'run' });
-  const scopes = ['run', ...(given.item.conversation ? ['conversation'] : []), 'folder', 'everywhere'];
+  const scopes = ['run', ...(given.item.conversation ? ['conversation'] : []), 'workspace', 'everywhere'];
   return h('form', { class: 'words', onsubmit: (event) => (event.preventDefault(), decide(given, card, { answer: 'always', calls: rule.calls, within: rule.within })) },
     h('fieldset', null, h('legend', null, words.alwaysWhat), suggestions.map((suggestion) => {
       const calls = suggestion.calls ?? suggestion;

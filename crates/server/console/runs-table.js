@@ -91,8 +91,14 @@ function row(run, hasSubtasks, hasCost) {
     h('td', { class: 'goal' }, glyph(state.glyph), h('a', { href: to, title: `${line(run.goal, 400)} · ${shortId(run.run)}` }, line(run.goal, 200) || shortId(run.run))),
     h('td', { class: 'wide-only muted', title: run.workspace }, folder(run.workspace)),
     h('td', { class: `tone ${state.tone}` }, state.text),
-    hasSubtasks && h('td', { class: 'wide-only muted' }, run.subtasks ? words.doneOf(run.subtasks.done, run.subtasks.total) : ''),
+    hasSubtasks && h('td', { class: 'wide-only muted' }, doneText(run)),
     h('td', { class: 'figure muted' }, duration(time)),
     hasCost && h('td', { class: 'figure wide-only' }, cost(run.usage?.cost)),
     h('td', { class: 'figure wide-only muted' }, ago(run.ended_at ?? run.created_at)));
+}
+
+/** How many sub-tasks of the plan succeeded; the list has them of active runs. */
+function doneText({ subtasks, iteration }) {
+  const total = Object.values(subtasks ?? {}).reduce((sum, count) => sum + count, 0);
+  return total ? `${words.doneOf(subtasks.succeeded ?? 0, total)}${iteration > 1 ? ` · ${words.iteration(iteration)}` : ''}` : '';
 }

@@ -47,7 +47,7 @@ export function slashMenu({ onChoose }) {
             isNew && h('div', { key: `c-${category}`, class: 'slash-category', role: 'presentation' }, category),
             h('div', { key: workflow.name, id: `slash-${at}`, class: 'slash-item', role: 'option', 'aria-selected': String(at === chosen), onmousedown: (event) => (event.preventDefault(), onChoose(workflow)) },
               h('code', null, '/', workflow.name.slice(0, from), h('b', null, workflow.name.slice(from, from + typed.length)), workflow.name.slice(from + typed.length)),
-              h('code', { class: 'muted' }, Object.keys(workflow.parameters ?? {}).join(' ')), h('span', { class: 'muted cut' }, workflow.description)),
+              h('code', { class: 'muted' }, (workflow.parameters ?? []).filter((parameter) => parameter.required).map((parameter) => parameter.name).join(' ')), h('span', { class: 'muted cut' }, workflow.description)),
           ];
         }));
     },

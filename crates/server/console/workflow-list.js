@@ -3,6 +3,10 @@ import { api } from './api.js';
 import { repaint } from './view.js';
 
 let list = null;
+let failed = null;
+
+/** Why the list could not be loaded. */
+export const workflowsFailed = () => failed;
 
 /** All workflows by category; empty until they are loaded. */
 export function workflows() {
@@ -11,7 +15,10 @@ export function workflows() {
     api.workflows().then((answer) => {
       list = [...(answer.workflows ?? [])].sort((a, b) => a.category.localeCompare(b.category) || a.name.localeCompare(b.name));
       repaint();
-    }, () => {});
+    }, (error) => {
+      failed = error;
+      repaint();
+    });
   }
   return list;
 }
