@@ -6,6 +6,9 @@ import { chromium } from 'playwright-core';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** Addresses that a service may lack; the page then says so, or asks for the list of runs again and again. */
+const OPTIONAL = /\/v1\/(events|workflows|usage|approval-rules|memory|agents|mcp\/services|runs\/[^/]+\/approvals\/[^/]+\/check)$/;
+
 export async function launch() {
   return chromium.launch({ executablePath: process.env.DIRIGENT_TEST_BROWSER, args: ['--no-sandbox'] });
 }
@@ -17,7 +20,7 @@ export async function openPage(browser, entrance, { width = 1440, height = 900, 
   page.faults = [];
   page.allowed = [];
   const note = (text) => page.allowed.some((allowed) => allowed.test(text)) || page.faults.push(text);
-  page.on('console', (message) => (message.type() === 'error' || message.type() === 'warning') && note(`console: ${message.text()}`));
+  page.on('console', (message) => !(message.text().includes('404') && OPTIONAL.test(message.location().url.split('?')[0])) && (message.type() === 'error' || message.type() === 'warning') && note(`console: ${message.text()}`));
   page.on('pageerror', (error) => note(`exception: ${error.stack}`));
   page.on('dialog', (dialog) => {
     note(`dialog: ${dialog.message()}`);

@@ -238,8 +238,6 @@ export const tests = {
     for (const [device, width, height] of [['desktop', 1440, 900], ['phone', 390, 844]]) {
       for (const scheme of ['light', 'dark']) {
         const page = await openPage(browser, entrance, { width, height, scheme });
-        // What a service does not offer yet is an error that the page explains.
-        page.allowed.push(/404/);
         for (const [name, where] of Object.entries(screens)) {
           await page.goto(entrance.address + where);
           await page.locator('h1').first().waitFor({ state: 'attached' });
@@ -254,6 +252,52 @@ export const tests = {
       }
     }
     await service.post(`/v1/runs/${waiting.run}/cancel`, {});
+  },
+
+  async host_5_thousand_subtasks_are_stacks({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const files = Array.from({ length: 960 }, (_, at) => `crates/c${at % 24}/src/file_${at}.rs`);
+    const subtasks = [
+      { id: 'explore', title: 'Find every source file', agent: 'explore', task: 'Find them.' },
+      ...files.map((file, at) => ({ id: `header-${at}`, title: `Add the licence header to ${file}`, agent: 'implement', task: 'Add it.', depends_on: ['explore'] })),
+      ...Array.from({ length: 24 }, (_, at) => ({ id: `check-${at}`, title: `Check crate c${at}`, agent: 'verify', task: 'Check it.', depends_on: files.flatMap((_, file) => (file % 24 === at ? [`header-${file}`] : [])) })),
+      { id: 'verify', title: 'Verify that every file has its header', agent: 'verify', task: 'Verify it.', depends_on: Array.from({ length: 24 }, (_, at) => `check-${at}`) },
+    ];
+    const states = subtasks.map((_, at) => (at === 0 || at < 600 ? 'succeeded' : at === 600 ? 'failed' : at < 609 ? 'running' : 'waiting'));
+    const report = { version: 1, goal: 'Add the licence header to every source file', phase: 'observing', summary: '', changed: [], confirmed_by: [], remaining: [], iteration_count: 1, usage: {}, iterations: [{ iteration: 1, plan: { summary: 'Each file, then each crate.', subtasks }, states, observations: [] }] };
+    const started = Date.now() - 60_000;
+    await page.route(/\/v1\/runs\/big/, (route) => (route.request().url().includes('/events')
+      ? route.fulfill({ contentType: 'text/event-stream', body: ': nothing yet\n\n' })
+      : route.fulfill({ json: { run: 'big', state: 'running', goal: report.goal, workspace: '/srv', created_at: started, ended_at: null, seq: 1, pending_messages: [], report } })));
+    page.allowed.push(/net::ERR/);
+    const start = Date.now();
+    await page.goto(`${entrance.address}/runs/big`);
+    await page.locator('.stack-map').first().waitFor();
+    console.log(`    1,000 sub-tasks shown after ${Date.now() - start} ms`);
+    assert.deepEqual((await page.locator('.stack b').allInnerTexts()), ['Find every source file', 'Add the licence header to FILE', 'Check crate NAME', 'Verify that every file has its header']);
+    await page.locator('.stack-head', { hasText: '960 alike' }).click();
+    await page.locator('.inspector .task-row').first().waitFor();
+    assert.ok((await page.locator('.inspector .task-row').count()) < 80, 'the list is virtualised');
+    await page.locator('.stack-map').first().focus();
+    await page.keyboard.press('ArrowRight');
+    await page.locator('.stack-name', { hasText: 'file_0.rs' }).waitFor();
+    await checkAccess(page, 'stacks');
+    await shot(page, 'run-1000-subtasks');
+    const long = await page.evaluate(() => new Promise((resolve) => {
+      const pane = document.querySelector('.inspector-body');
+      const frames = [];
+      let last = performance.now();
+      const step = (now) => {
+        frames.push(now - last);
+        last = now;
+        pane.scrollTop += 120;
+        if (frames.length < 60) requestAnimationFrame(step);
+        else resolve(Math.max(...frames.slice(2)));
+      };
+      requestAnimationFrame(step);
+    }));
+    console.log(`    longest frame while the list scrolls: ${long.toFixed(0)} ms`);
+    clean(page);
   },
 
   async host_5_budgets({ entrance, browser }) {

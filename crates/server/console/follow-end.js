@@ -30,14 +30,14 @@ export function followEnd() {
       isAtEnd = true;
       missed = 0;
       changes.observe(element, { childList: true, subtree: true });
-      element.onscroll = () => {
+      element.addEventListener('scroll', () => {
         const was = isAtEnd;
         isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
         if (isAtEnd && !was) {
           missed = 0;
           repaint();
         }
-      };
+      });
     },
     /** Follows only while `test` holds, so that what has ended is read from its top. */
     only(test) {

@@ -1,5 +1,5 @@
 /** The inspector: what waits in the run, or one sub-task: its task, what its agent said, and its calls. */
-import { h } from './view.js';
+import { h, repaint } from './view.js';
 import { glyph, icon } from './icons.js';
 import { requestCard } from './request-card.js';
 import { conversation } from './conversation.js';
@@ -7,6 +7,9 @@ import { callBlock } from './call-view.js';
 import { markdown } from './markdown.js';
 import { cost, duration, line, visible } from './format.js';
 import { dragInspector, keptInspectorWidth, setInspectorWidth } from './inspector-width.js';
+import { taskList } from './plan-list.js';
+import { stacksOf, tallyOf } from './stacks.js';
+import { tasksOf } from './plan-view.js';
 import { followEnd } from './follow-end.js';
 import { words } from './words.js';
 
@@ -18,17 +21,33 @@ export function inspector(page) {
   const { run, query } = page;
   const waits = [...run.waiting.values()].sort((a, b) => (a.asked_at ?? 0) - (b.asked_at ?? 0));
   const over = [...run.decided.values()];
-  const showsWaits = (waits.length > 0 || over.length > 0) && !query.task;
+  const stack = query.stack && !query.task && iterationStack(page);
+  const showsWaits = (waits.length > 0 || over.length > 0) && !query.task && !stack;
   const agent = query.task ? run.agents.get(page.selectedAgent()) : null;
-  const subject = showsWaits ? null : subjectOf(page, agent);
+  const subject = showsWaits ? null : stack ? stackSubject(page, stack) : subjectOf(page, agent);
   return h('aside', {
-    class: `inspector ${query.task ? 'is-open' : ''}`, 'aria-label': showsWaits ? words.places.Waiting : subject.title, ref: (node) => setInspectorWidth(node.closest('.shell') ?? document.querySelector('.shell'), keptInspectorWidth()),
+    class: `inspector ${query.task || stack ? 'is-open' : ''}`, 'aria-label': showsWaits ? words.places.Waiting : subject.title, ref: (node) => setInspectorWidth(node.closest('.shell') ?? document.querySelector('.shell'), keptInspectorWidth()),
   },
   h('div', { class: 'drag', 'aria-hidden': 'true', onpointerdown: dragInspector }),
-  waits.length > 0 && query.task && h('div', { class: 'inspector-tabs' },
-    h('button', { class: 'quiet', onclick: () => page.select({ task: null, call: null }) }, glyph('needs'), words.places.Waiting, h('span', { class: 'count' }, waits.length)),
-    h('span', { class: 'chosen cut' }, query.task)),
-  showsWaits ? waitingCards(page, [...waits, ...over]) : [subject.head, h('div', { class: 'inspector-body', key: query.task ?? 'lead', ref: follower.attach }, subject.body), follower.notice()]);
+  waits.length > 0 && (query.task || stack) && h('div', { class: 'inspector-tabs' },
+    h('button', { class: 'quiet', onclick: () => page.select({ task: null, call: null, stack: null }) }, glyph('needs'), words.places.Waiting, h('span', { class: 'count' }, waits.length)),
+    h('span', { class: 'chosen cut' }, visible(query.task ?? stack.title))),
+  showsWaits ? waitingCards(page, [...waits, ...over]) : [subject.head, h('div', { class: 'inspector-body', key: query.task ?? stack?.id ?? 'lead', onscroll: stack ? repaint : null, ref: follower.attach }, subject.body), follower.notice()]);
+}
+
+const iterationStack = (page) => page.iteration.plan && stacksOf(page.iteration.plan).find((stack) => stack.id === page.query.stack);
+
+/** The sub-tasks of a stack, in the order of what matters. */
+function stackSubject(page, stack) {
+  const tasks = tasksOf(page);
+  const members = stack.at.map((at) => ({ ...tasks[at], title: stack.parts.get(at) ?? tasks[at].title }));
+  return {
+    title: visible(stack.title),
+    head: h('header', { class: 'inspector-head' },
+      h('div', { class: 'inspector-title' }, h('h2', null, visible(stack.title)), h('button', { class: 'quiet icon-button', 'aria-label': words.close, title: `${words.close} (Esc)`, onclick: () => page.select({ stack: null }) }, icon('close'))),
+      h('p', { class: 'stack-tally' }, tallyOf(members))),
+    body: taskList(page, members, () => document.querySelector('.inspector-body')),
+  };
 }
 
 function waitingCards(page, items) {

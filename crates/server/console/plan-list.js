@@ -9,7 +9,8 @@ import { words } from './words.js';
 /** Groups in the order of what matters. Those that are done come newest first. */
 const GROUPS = [['needs', ['needs', 'asks']], ['failed', ['failed']], ['running', ['running']], ['succeeded', ['succeeded']], ['waiting', ['ready', 'waiting']], ['skipped', ['skipped', 'cancelled']]];
 
-export function taskList(page, tasks) {
+/** @param {() => ?Element} pane what scrolls */
+export function taskList(page, tasks, pane = () => document.querySelector('.pane')) {
   const rows = [];
   for (const [name, states] of GROUPS) {
     const members = tasks.filter((task) => states.includes(task.state));
@@ -21,7 +22,7 @@ export function taskList(page, tasks) {
     ? h('div', { key: `g-${row.group}`, class: 'task-group', role: 'row' }, h('span', { role: 'gridcell' }, words.groups[row.group]), h('span', { role: 'gridcell', class: 'count' }, row.count))
     : taskRow(page, row));
   return h('div', { class: 'task-list', role: 'treegrid', 'aria-label': words.planLabel, 'aria-rowcount': rows.length },
-    rows.length > 120 ? virtual({ rows, height: 48, draw, pane: () => document.querySelector('.pane') }) : rows.map(draw));
+    rows.length > 120 ? virtual({ rows, height: 48, draw, pane }) : rows.map(draw));
 }
 
 function taskRow(page, task) {

@@ -38,7 +38,7 @@ planView.tools = (page) => {
   const counts = new Map();
   for (const { state } of tasksOf(page)) counts.set(shown(state), (counts.get(shown(state)) ?? 0) + 1);
   return h('div', { class: 'plan-tools' },
-    h('div', { class: 'tally', role: 'group', 'aria-label': words.tally }, ORDER.filter((state) => counts.has(state)).map((state) =>
+    h('div', { class: `tally ${counts.size > 3 ? 'is-tight' : ''}`, role: 'group', 'aria-label': words.tally }, ORDER.filter((state) => counts.has(state)).map((state) =>
       h('button', { key: state, class: 'quiet small', 'aria-pressed': String(page.query.states === state), title: words.taskStates[state], onclick: () => page.select({ states: page.query.states === state ? null : state }) },
         glyph(state), `${counts.get(state)}`, h('span', { class: 'tally-word' }, ` ${words.tallyWords[state]}`)))),
     h('div', { class: 'segments not-phone', role: 'group', 'aria-label': words.views },

@@ -7,7 +7,7 @@ import { api } from './api.js';
 import { refresh } from './overview.js';
 import { glyph } from './icons.js';
 import { inline } from './markdown.js';
-import { callText } from './tool-text.js';
+import { callText, commandLine } from './tool-text.js';
 import { folder, until, visible } from './format.js';
 import { hasSingleKeys } from './keys.js';
 import { planCard } from './plan-card.js';
@@ -154,12 +154,12 @@ function editor(given, card) {
     h('label', null, h('span', { class: 'hidden-text' }, words.editLabel(item.tool)),
       h('textarea', { class: 'code', 'data-field': card.key, rows: Math.min(16, card.edited.split('\n').length + 1), spellcheck: 'false', value: card.edited, 'aria-invalid': String(Boolean(fault)), oninput: (event) => typed(given, card, event.target.value) })),
     fault ? h('p', { class: 'field-error' }, fault)
-      : changed.length ? h('dl', { class: 'facts changed' }, changed.map(([name, was, now]) => [h('dt', null, name), h('dd', null, was !== undefined && h('del', null, visible(text(was))), ' ', now !== undefined && h('ins', null, visible(text(now))))]))
+      : changed.length ? h('dl', { class: 'facts changed' }, changed.map(([name, was, now]) => [h('dt', null, name), h('dd', null, was !== undefined && h('del', null, visible(text(name, was))), ' ', now !== undefined && h('ins', null, visible(text(name, now))))]))
         : h('p', { class: 'muted' }, words.editSame),
     h('p', { class: 'muted' }, words.editOnce));
 }
 
-const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
+const text = (name, value) => (typeof value === 'string' ? value : name === 'command' ? commandLine(value) : JSON.stringify(value));
 
 function differences(before, after) {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after)])];

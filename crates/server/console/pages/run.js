@@ -94,7 +94,7 @@ export class Run {
 
   inspectorOpen(tab) {
     if (tab === 'journal' && !this.query.task) return false;
-    if (this.query.task) return true;
+    if (this.query.task || this.query.stack) return true;
     if (this.run.waiting.size && this.run.info.state !== 'cancelled') return true;
     return tab === 'plan' && this.run.isRunning && !this.iteration.plan;
   }
@@ -185,8 +185,8 @@ export class Run {
 
   key(event) {
     const isTyping = event.target.closest?.('input, textarea, select');
-    if (event.key === 'Escape' && !isTyping && this.query.task) {
-      this.select({ task: null, call: null });
+    if (event.key === 'Escape' && !isTyping && (this.query.task || this.query.stack)) {
+      this.select(this.query.task ? { task: null, call: null } : { stack: null });
       return true;
     }
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !hasSingleKeys()) return false;

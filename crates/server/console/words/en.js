@@ -105,6 +105,11 @@ export const english = {
   you: 'you',
   after: (ids) => `after ${ids}`,
 
+  others: 'Others',
+  alike: (count) => `${count} alike`,
+  map: 'Map',
+  mapHint: 'Each cell is a sub-task: point at one, or use the arrow keys.',
+
   theRestGoesOn: 'the rest goes on',
   inspectorEmpty: 'Nothing selected',
   roles: { lead: 'The lead', reflector: 'The reflector' },
