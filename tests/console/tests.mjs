@@ -1,0 +1,324 @@
+/** What a user does in the console, and what must hold meanwhile. The names begin with the requirement. */
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { checkAccess, openPage, shot } from './browser.mjs';
+
+const RENAME = 'Find all usages of function `parse_amount` and rename it to `parse_money`';
+
+/** Types a goal and sends it, by keys alone. */
+async function startGoal(page, goal) {
+  await page.locator('body').press('n');
+  await page.waitForFunction(() => document.activeElement?.id === 'composer' && document.activeElement.closest('.goal-composer'));
+  await page.keyboard.insertText(goal);
+  await page.keyboard.press('Control+Enter');
+  await page.waitForURL(/\/runs\/[0-9a-f-]{36}/);
+  return page.url().match(/runs\/([0-9a-f-]{36})/)[1];
+}
+
+const ended = (page, text) => page.locator('.state-tag', { hasText: text }).waitFor();
+const clean = (page) => assert.deepEqual(page.faults, []);
+
+async function tab(page, name) {
+  await page.locator(`#tab-${name}`).click();
+  await page.locator(`.pane-${name}`).waitFor();
+}
+
+export const tests = {
+  async host_5_goal_by_keyboard_to_summary_diff_and_undo({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const before = service.file('ledger/amount.py');
+    await startGoal(page, RENAME);
+    await ended(page, 'Goal achieved');
+    await page.locator('.summary .prose', { hasText: 'Renamed' }).waitFor();
+    assert.match(await page.locator('.confirmed').innerText(), /unittest[\s\S]*exit 0/);
+    assert.equal(await page.locator('.file-list .file').count(), 4);
+    assert.equal(await page.locator('.diff .del mark').first().innerText(), 'parse_amount');
+    await shot(page, 'run-summary');
+
+    // From the tab Summary to Plan with the arrow keys, then through the sub-tasks.
+    await page.locator('#tab-summary').focus();
+    await page.keyboard.press('ArrowRight');
+    await page.locator('.graph .node').first().waitFor();
+    assert.equal(await page.locator('.node').count(), 8);
+    assert.equal(await page.locator('.node.succeeded').count(), 8);
+    await page.locator('.node').first().focus();
+    await page.keyboard.press('j');
+    await page.locator('.inspector h2').waitFor();
+    assert.match(page.url(), /task=explore/);
+    await page.keyboard.press('j');
+    assert.match(page.url(), /task=baseline/);
+    await page.locator('.inspector .result', { hasText: 'Ran 3 tests' }).waitFor();
+    await shot(page, 'run-graph-inspector');
+    await page.keyboard.press('Escape');
+    await page.locator('.inspector').waitFor({ state: 'detached' });
+    await page.locator('.node').first().focus();
+    await page.keyboard.press('ArrowDown');
+    await page.waitForFunction(() => document.activeElement.dataset.task?.startsWith('edit-'));
+    await page.keyboard.press('l');
+    assert.equal(await page.locator('.task-row').count(), 8);
+
+    await tab(page, 'summary');
+    await page.locator('#undo').focus();
+    await page.keyboard.press('Enter');
+    const dialog = page.locator('#undo-dialog');
+    await dialog.locator('.code', { hasText: 'ledger/amount.py' }).waitFor();
+    await shot(page, 'run-undo');
+    await dialog.getByRole('button', { name: 'Undo 4 files' }).click();
+    await dialog.getByRole('status').waitFor();
+    assert.equal(service.file('ledger/amount.py'), before);
+    clean(page);
+  },
+
+  async host_5_approve_with_an_edit({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    await startGoal(page, 'Run `echo first`');
+    const card = page.locator('article.request');
+    await card.waitFor();
+    // A card takes neither keys nor clicks at first, and Enter alone approves nothing.
+    assert.ok(await card.getByRole('button', { name: /^Approve/ }).isDisabled());
+    await card.getByRole('button', { name: /^Approve/ }).and(page.locator(':enabled')).waitFor();
+    assert.ok(!(await page.evaluate(() => document.activeElement.closest('.request'))), 'no card takes the focus');
+    await card.focus();
+    await page.keyboard.press('Enter');
+    await page.waitForTimeout(300);
+    assert.ok(await card.isVisible());
+    await checkAccess(page, 'approval');
+    await shot(page, 'run-approval');
+    await page.keyboard.press('e');
+    const field = card.locator('textarea');
+    await page.waitForFunction(() => document.activeElement.tagName === 'TEXTAREA' && document.activeElement.closest('.request'));
+    const approve = card.getByRole('button', { name: 'Approve the edited call' });
+    assert.ok(await approve.isDisabled(), 'an edit that changes nothing is none');
+    const call = await field.inputValue();
+    await field.fill(`${call},`);
+    await card.locator('.field-error').waitFor();
+    assert.ok(await approve.isDisabled(), 'an edit that is no JSON cannot be approved');
+    await field.fill(call.replace('first', 'second'));
+    await card.locator('ins', { hasText: 'second' }).waitFor();
+    await shot(page, 'run-approval-edit');
+    await page.keyboard.press('Control+Enter');
+    await page.locator('.state-tag:not(:has-text("Running")):not(:has-text("wait"))').waitFor();
+    await tab(page, 'plan');
+    await page.locator('.node').first().click();
+    await page.locator('.inspector .result', { hasText: 'second' }).waitFor();
+    clean(page);
+  },
+
+  async host_5_guide_reject_and_two_tabs({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const run = await startGoal(page, 'Run `echo third`');
+    const other = await openPage(browser, entrance, { path: '/waiting' });
+    const here = page.locator('article.request').getByRole('button', { name: /^Approve/ });
+    const there = other.locator('article.request', { hasText: 'echo third' }).getByRole('button', { name: /^Reject/ });
+    await there.and(other.locator(':enabled')).waitFor();
+    await shot(other, 'waiting');
+    await there.click();
+    await other.keyboard.insertText('not now');
+    await here.and(page.locator(':enabled')).waitFor();
+    await here.click();
+    await page.locator('.state-tag:not(:has-text("Running")):not(:has-text("wait"))').waitFor();
+    // The second decision does not count, and says so or has no card any more.
+    other.allowed.push(/409/);
+    const send = other.locator('form.words button[type=submit]');
+    if (await send.count()) {
+      await send.click().catch(() => {});
+      await other.waitForTimeout(800);
+    }
+    const { report } = await service.get(`/v1/runs/${run}`);
+    assert.ok(!report.rejected?.length);
+    clean(page);
+    clean(other);
+  },
+
+  async host_5_answer_a_question_by_keys({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    await startGoal(page, 'rename parse_amount to format_amount');
+    const card = page.locator('article.request');
+    await card.locator('.choice').first().waitFor();
+    await page.waitForTimeout(700);
+    await card.focus();
+    await page.keyboard.press('3');
+    assert.equal(await card.locator('.is-chosen').innerText().then((text) => text.split('\n')[0].trim()), 'stop');
+    await checkAccess(page, 'question');
+    await shot(page, 'run-question');
+    await card.locator('input:checked').press('Control+Enter');
+    await ended(page, /Failed|Cancelled|Goal achieved/);
+    clean(page);
+  },
+
+  async host_5_plan_first_guidance_and_cancel({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    await page.locator('.goal-composer select').selectOption('plan');
+    const run = await startGoal(page, 'Run `sh -c "sleep 1; echo slow"`');
+    await page.locator('article.request').waitFor();
+    await page.locator('.guidance textarea').fill('keep it short');
+    await page.locator('.guidance textarea').press('Control+Enter');
+    await page.locator('.guidance [role=status]', { hasText: 'Sent' }).waitFor();
+    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await page.getByRole('group', { name: 'What runs is stopped.' }).getByRole('button', { name: 'Cancel run' }).click();
+    await ended(page, 'Cancelled');
+    const ids = await service.eventIds(run);
+    assert.ok(ids.length > 5);
+    clean(page);
+  },
+
+  async host_5_conversation({ entrance, browser }) {
+    const page = await openPage(browser, entrance, { path: '/chats' });
+    await page.getByRole('button', { name: 'New chat' }).click();
+    await page.waitForURL(/\/chats\/[0-9a-f-]{36}/);
+    await page.locator('#composer').fill('Count the lines in README.md');
+    await page.keyboard.press('Enter');
+    await page.locator('.turn .prose', { hasText: '3 lines' }).waitFor();
+    await page.locator('#composer').fill('Count the lines in ledger/report.py');
+    await page.keyboard.press('Enter');
+    await page.locator('.turn .prose', { hasText: '5 lines' }).waitFor();
+    assert.equal(await page.locator('.turn').count(), 2);
+    await checkAccess(page, 'chat');
+    await shot(page, 'chat');
+    clean(page);
+  },
+
+  async host_5_hostile_text_stays_text({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const hostile = '<img src=x onerror=alert(1)><script>alert(2)</script> [link](javascript:alert(3)) ![i](https://example.org/x.png) \u202Eevil\u200B';
+    await startGoal(page, hostile);
+    await ended(page, 'Failed');
+    const title = await page.locator('h1').innerText();
+    assert.ok(title.includes('<img src=x onerror=alert(1)>') && title.includes('⟨U+202E⟩evil⟨U+200B⟩'), title);
+    for (const name of ['summary', 'plan', 'journal']) {
+      await tab(page, name);
+      assert.equal(await page.locator('#app img, #app script, #app a[href^="javascript"], #app iframe, #app [onerror]').count(), 0);
+    }
+    await page.goto(`${entrance.address}/`);
+    await page.locator('.rows a', { hasText: '<img src=x' }).waitFor();
+    // The Markdown parser on its own.
+    const found = await page.evaluate(async (text) => {
+      const [{ render }, { markdown }] = await Promise.all([import('/console/view.js'), import('/console/markdown.js')]);
+      const box = document.createElement('div');
+      render(box, markdown(`# ${text}\n\n- ${text}\n\n| a | b |\n|---|---|\n| ${text} | x |\n\n\`\`\`html\n${text}\n\`\`\`\n\n[ok](https://example.org/) https://example.org/a`));
+      return { nodes: [...box.querySelectorAll('*')].map((node) => node.localName), links: [...box.querySelectorAll('a')].map((link) => link.protocol), attributes: [...box.querySelectorAll('*')].flatMap((node) => node.getAttributeNames()) };
+    }, hostile);
+    assert.ok(!found.nodes.some((name) => ['img', 'script', 'iframe'].includes(name)));
+    assert.ok(found.links.length >= 2 && found.links.every((protocol) => protocol === 'https:'), found.links.join());
+    assert.ok(!found.attributes.some((name) => name.startsWith('on')));
+    clean(page);
+  },
+
+  async host_5_server_killed_and_started_again({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance, { height: 2600 });
+    page.allowed.push(/Failed to load resource|net::ERR/);
+    const run = await startGoal(page, 'Run `echo survived`');
+    await page.locator('article.request').waitFor();
+    await page.locator('.guidance textarea').fill('words that are being typed');
+    await service.kill();
+    await page.locator('.connection.reconnecting, .connection.offline').waitFor({ state: 'attached' });
+    assert.equal(await page.locator('.guidance textarea').inputValue(), 'words that are being typed');
+    assert.ok(await page.locator('article.request').isVisible(), 'what is on the screen stays');
+    await shot(page, 'reconnecting');
+    await service.start();
+    await page.locator('.connection.live').waitFor({ state: 'attached' });
+    assert.equal(await page.locator('.guidance textarea').inputValue(), 'words that are being typed');
+    const approve = page.locator('article.request').getByRole('button', { name: /^Approve/ });
+    await approve.and(page.locator(':enabled')).click();
+    await ended(page, /Goal achieved|Failed/);
+    await tab(page, 'journal');
+    const shown = await page.locator('.journal-row').evaluateAll((rows) => rows.map((row) => row.firstChild.textContent));
+    const sent = (await service.eventIds(run)).map((id) => id.split('.')[0]);
+    assert.deepEqual(shown, sent, 'every event once');
+    clean(page);
+  },
+
+  async host_5_access_in_both_themes_and_sizes({ service, entrance, browser }) {
+    const run = await service.post('/v1/runs', { goal: service.file('ledger/amount.py').includes('def parse_amount') ? RENAME : 'Find all usages of `parse_money` and rename it to `parse_amount`' });
+    while ((await service.get(`/v1/runs/${run.run}`)).state === 'running') await new Promise((resolve) => setTimeout(resolve, 100));
+    const waiting = await service.post('/v1/runs', { goal: 'Run `echo waiting`' });
+    const screens = { home: '/', runs: '/runs?state=achieved', 'run-summary': `/runs/${run.run}`, 'run-plan': `/runs/${run.run}?tab=plan&task=explore`, 'run-list': `/runs/${run.run}?tab=plan&view=list`, 'run-changes': `/runs/${run.run}?tab=changes`, 'run-journal': `/runs/${run.run}?tab=journal`, 'run-waiting': `/runs/${waiting.run}`, waiting: '/waiting', chats: '/chats', workflows: '/workflows', services: '/services', agents: '/agents', prompts: '/prompts', memory: '/memory', usage: '/usage', settings: '/settings', missing: '/nowhere' };
+    for (const [device, width, height] of [['desktop', 1440, 900], ['phone', 390, 844]]) {
+      for (const scheme of ['light', 'dark']) {
+        const page = await openPage(browser, entrance, { width, height, scheme });
+        for (const [name, where] of Object.entries(screens)) {
+          await page.goto(entrance.address + where);
+          await page.locator('h1').first().waitFor({ state: 'attached' });
+          await page.waitForTimeout(350);
+          await shot(page, `${device}-${scheme}-${name}`);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          assert.ok(wide <= 0, `${name} is ${wide} px too wide on a ${device}`);
+          await checkAccess(page, `${name}, ${device}, ${scheme}`);
+        }
+        clean(page);
+        await page.context().close();
+      }
+    }
+    await service.post(`/v1/runs/${waiting.run}/cancel`, {});
+  },
+
+  async host_5_thousand_subtasks_are_stacks({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const files = Array.from({ length: 960 }, (_, at) => `crates/c${at % 24}/src/file_${at}.rs`);
+    const subtasks = [
+      { id: 'explore', title: 'Find every source file', agent: 'explore', task: 'Find them.' },
+      ...files.map((file, at) => ({ id: `header-${at}`, title: `Add the licence header to ${file}`, agent: 'implement', task: 'Add it.', depends_on: ['explore'] })),
+      ...Array.from({ length: 24 }, (_, at) => ({ id: `check-${at}`, title: `Check crate c${at}`, agent: 'verify', task: 'Check it.', depends_on: files.flatMap((_, file) => (file % 24 === at ? [`header-${file}`] : [])) })),
+      { id: 'verify', title: 'Verify that every file has its header', agent: 'verify', task: 'Verify it.', depends_on: Array.from({ length: 24 }, (_, at) => `check-${at}`) },
+    ];
+    const states = subtasks.map((_, at) => (at === 0 || at < 600 ? 'succeeded' : at === 600 ? 'failed' : at < 609 ? 'running' : 'waiting'));
+    const report = { version: 1, goal: 'Add the licence header to every source file', phase: 'observing', summary: '', changed: [], confirmed_by: [], remaining: [], iteration_count: 1, usage: {}, iterations: [{ iteration: 1, plan: { summary: 'Each file, then each crate.', subtasks }, states, observations: [] }] };
+    const started = Date.now() - 60_000;
+    await page.route(/\/v1\/runs\/big/, (route) => (route.request().url().includes('/events')
+      ? route.fulfill({ contentType: 'text/event-stream', body: ': nothing yet\n\n' })
+      : route.fulfill({ json: { run: 'big', state: 'running', goal: report.goal, workspace: '/srv', created_at: started, ended_at: null, seq: 1, pending_messages: [], report } })));
+    page.allowed.push(/net::ERR/);
+    const start = Date.now();
+    await page.goto(`${entrance.address}/runs/big`);
+    await page.locator('.stack-map').first().waitFor();
+    console.log(`    1,000 sub-tasks shown after ${Date.now() - start} ms`);
+    assert.deepEqual((await page.locator('.stack b').allInnerTexts()), ['Find every source file', 'Add the licence header to FILE', 'Check crate NAME', 'Verify that every file has its header']);
+    await page.locator('.stack-head', { hasText: '960 alike' }).click();
+    await page.locator('.inspector .task-row').first().waitFor();
+    assert.ok((await page.locator('.inspector .task-row').count()) < 80, 'the list is virtualised');
+    await page.locator('.stack-map').first().focus();
+    await page.keyboard.press('ArrowRight');
+    await page.locator('.stack-name', { hasText: 'file_0.rs' }).waitFor();
+    await checkAccess(page, 'stacks');
+    await shot(page, 'run-1000-subtasks');
+    const long = await page.evaluate(() => new Promise((resolve) => {
+      const pane = document.querySelector('.inspector-body');
+      const frames = [];
+      let last = performance.now();
+      const step = (now) => {
+        frames.push(now - last);
+        last = now;
+        pane.scrollTop += 120;
+        if (frames.length < 60) requestAnimationFrame(step);
+        else resolve(Math.max(...frames.slice(2)));
+      };
+      requestAnimationFrame(step);
+    }));
+    console.log(`    longest frame while the list scrolls: ${long.toFixed(0)} ms`);
+    clean(page);
+  },
+
+  async host_5_budgets({ entrance, browser }) {
+    const folder = process.env.DIRIGENT_TEST_FILES;
+    const html = readFileSync(path.join(folder, 'index.html'), 'utf8');
+    const files = readdirSync(folder, { recursive: true }).map((name) => path.join(folder, name)).filter((file) => statSync(file).isFile() && !file.endsWith('.md'));
+    // Modules that index.html names are fetched at once, instead of one after the other.
+    for (const file of files) if (file.endsWith('.js')) assert.ok(html.includes(`/console/${path.relative(folder, file)}"`), `index.html does not name ${file}`);
+    const size = files.reduce((sum, file) => sum + gzipSync(readFileSync(file)).length, 0);
+    console.log(`    ${files.length} files, ${(size / 1024).toFixed(1)} KB compressed one by one`);
+    assert.ok(size < 150 * 1024);
+    const page = await openPage(browser, entrance);
+    const measured = await page.evaluate(async () => {
+      const { layout } = await import('/console/layout.js');
+      const small = Array.from({ length: 150 }, (_, at) => ({ id: `t${at}`, depends_on: at < 10 ? [] : [`t${at - 10 + (at % 7)}`, `t${Math.floor(at / 2)}`].filter((id, index, all) => all.indexOf(id) === index && id !== `t${at}`) }));
+      layout(small, 800);
+      const start = performance.now();
+      layout(small, 800);
+      return { 'layout of 150 sub-tasks, ms': performance.now() - start, 'first paint, ms': performance.getEntriesByName('first-contentful-paint')[0]?.startTime };
+    });
+    for (const [name, value] of Object.entries(measured)) console.log(`    ${name}: ${value?.toFixed(1)}`);
+    clean(page);
+  },
+};
