@@ -28,6 +28,7 @@ mod event_stream;
 mod input;
 mod messages;
 mod options;
+mod passthrough;
 mod permits;
 mod problem;
 mod requests_of_user;

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
+mod clients;
 mod command;
 mod conversations;
 mod limits;
+mod passthrough;
 mod runs;
 mod system_prompts;
