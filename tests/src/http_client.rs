@@ -257,7 +257,11 @@ fn parse(block: &str) -> Option<ServerEvent> {
     (!data.is_empty()).then(|| ServerEvent {
         id: one("id"),
         name: one("event"),
-        data: serde_json::from_str(&data).expect("JSON"),
+        data: match data.as_str() {
+            // The end of a stream for OpenAI clients.
+            "[DONE]" => Value::String(data),
+            json => serde_json::from_str(json).expect("JSON"),
+        },
     })
 }
 

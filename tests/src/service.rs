@@ -38,6 +38,15 @@ impl TestServer {
         change: impl FnOnce(ServerOptions) -> ServerOptions,
     ) -> TestServer {
         let dirigent = stage.builder(model).build().await.unwrap();
+        TestServer::serve(stage, dirigent, change).await
+    }
+
+    /// Starts a server of an orchestrator, whose journal is that of the stage.
+    pub async fn serve(
+        stage: Stage,
+        dirigent: Dirigent,
+        change: impl FnOnce(ServerOptions) -> ServerOptions,
+    ) -> TestServer {
         let file = stage.journal().with_extension("token");
         let loaded = Token::load_or_create(&file).unwrap();
         let options = change(ServerOptions {

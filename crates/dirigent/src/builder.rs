@@ -20,6 +20,7 @@ use crate::agents::{
 };
 use crate::blocking::blocking;
 use crate::call_forms::CallForms;
+use crate::completions::CompletionSource;
 use crate::config::{Config, ConfiguredModels};
 use crate::dirigent::{Dirigent, prepare_models};
 use crate::known_tools::{check_tool_names, known_tools};
@@ -35,6 +36,7 @@ use crate::{DirigentError, default_journal};
 /// The parts of an orchestrator that a builder prepares.
 type Prepared = (
     Option<ConfiguredModels>,
+    CompletionSource,
     RunSpecFactory,
     Services,
     Journal,
@@ -163,7 +165,7 @@ impl Builder {
         let configs = self.config.as_ref().map(Config::services).transpose()?;
         let mcp = McpServices::start_up(Vec::new(), Supervision::default()).await?;
         let with_mcp = mcp.clone();
-        let (configured, run_spec_factory, services, journal, confinement) =
+        let (configured, completions, run_spec_factory, services, journal, confinement) =
             blocking(move || self.prepare(with_mcp)).await?;
         let orchestrator = Orchestrator::start_up(services).await?;
         let dirigent = Dirigent {
@@ -172,6 +174,7 @@ impl Builder {
             journal,
             run_spec_factory: Arc::new(run_spec_factory),
             configured,
+            completions,
             confinement,
             mcp,
             services: Arc::new(ServiceRegistry::new(configs.unwrap_or_default())),
@@ -197,6 +200,13 @@ impl Builder {
             (Some(configured), None) => Arc::new(configured.clone()),
             (None, None) => Arc::new(OfflineModel),
         };
+        let completions = match &configured {
+            Some(configured) => CompletionSource::Configured(configured.clone()),
+            None => CompletionSource::Own {
+                model: model.clone(),
+                config: self.config.clone(),
+            },
+        };
         let services = Services::new(journal.clone(), model, AllTools { own: tools, mcp });
         let run_spec_factory = RunSpecFactory::new(
             self.models(),
@@ -211,7 +221,14 @@ impl Builder {
             run_spec_factory.default_setup()?.all_agents(),
         )?;
         let confinement = settings.sandbox.confinement;
-        Ok((configured, run_spec_factory, services, journal, confinement))
+        Ok((
+            configured,
+            completions,
+            run_spec_factory,
+            services,
+            journal,
+            confinement,
+        ))
     }
 
     /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are

@@ -22,6 +22,7 @@ use dirigent_tools::{Confinement, repository_summary};
 use crate::agents::{Agents, RunSpecFactory};
 use crate::blocking::{blocking, with_journal};
 use crate::builder::Builder;
+use crate::completions::CompletionSource;
 use crate::config::ConfiguredModels;
 use crate::goal::{ProjectInstructions, RunLocation};
 use crate::service_tools::{recorded_service_tools, recorded_services};
@@ -45,6 +46,8 @@ pub struct Dirigent {
     pub(crate) run_spec_factory: Arc<RunSpecFactory>,
     /// The models of the configuration; `None` if the program sets its own model.
     pub(crate) configured: Option<ConfiguredModels>,
+    /// The models that OpenAI clients can ask.
+    pub(crate) completions: CompletionSource,
     /// Whether git is sandboxed, as commands are.
     pub(crate) confinement: Confinement,
     /// The MCP services of this process.

@@ -30,6 +30,7 @@ pub mod approval_rules;
 mod blocking;
 mod builder;
 mod call_forms;
+pub mod completions;
 pub mod config;
 mod conversation;
 mod dirigent;

@@ -67,12 +67,8 @@ async fn ask(models: Fallback, request: ChatRequest) -> Result<ModelReply, Model
     };
     let mut last = failure.kind;
     for alternative in &*models.alternatives {
-        match last {
-            ModelFailureKind::Unavailable { .. } | ModelFailureKind::TooLong => {}
-            ModelFailureKind::Configuration => {
-                tracing::warn!("a model is misconfigured ({failure}); trying the next one");
-            }
-            ModelFailureKind::Rejected | ModelFailureKind::Panicked => break,
+        if !may_ask_another(last, &failure) {
+            break;
         }
         let request = request.clone().model(alternative.name.clone());
         match alternative.model.chat(request).await {
@@ -84,4 +80,17 @@ async fn ask(models: Fallback, request: ChatRequest) -> Result<ModelReply, Model
         }
     }
     Err(failure)
+}
+
+/// Returns true if another model may answer after a failure of this kind. Somebody has to correct the configuration of a misconfigured
+/// model, so it is logged.
+pub(crate) fn may_ask_another(kind: ModelFailureKind, failure: &dyn fmt::Display) -> bool {
+    match kind {
+        ModelFailureKind::Unavailable { .. } | ModelFailureKind::TooLong => true,
+        ModelFailureKind::Configuration => {
+            tracing::warn!("a model is misconfigured ({failure}); trying the next one");
+            true
+        }
+        ModelFailureKind::Rejected | ModelFailureKind::Panicked => false,
+    }
 }

@@ -4,9 +4,12 @@
 //! The other models wrap a model: [`Limited`] enforces rate limits, [`Retrying`] retries requests, [`Fallback`] tries further models, and
 //! [`Priced`] adds the cost of replies. Nest them as `Fallback` of `Retrying` of `Limited` of `OpenAiModel`: in this order, a request that
 //! waits for its next attempt occupies no slot of the rate limiter.
+//!
+//! The module [`completion`] passes the requests of OpenAI clients on to the same models, with the same limits.
 #![warn(missing_docs)]
 
 mod chat_model;
+pub mod completion;
 mod deltas;
 mod failure;
 mod fallback;
@@ -27,6 +30,10 @@ mod token_window;
 mod usage;
 
 pub use chat_model::ChatModel;
+pub use completion::{
+    ChatCompletions, Completion, CompletionError, CompletionEvent, CompletionFallback, CompletionModel,
+    CompletionOutcome, CompletionRequest, CompletionStream, NamedCompletions,
+};
 pub use deltas::DeltaSink;
 pub use fallback::{Alternative, Fallback};
 pub use genai::{HostedApi, HostedModel, HostedOptions};

@@ -16,10 +16,15 @@ use std::time::Duration;
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::time::Millis;
+use futures::StreamExt as _;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::completion::{
+    Completion, CompletionError, CompletionEvent, CompletionModel, CompletionOutcome, CompletionRequest,
+    CompletionStream,
+};
 use crate::time::deadline_after;
 use crate::token_window::{RequestTokens, TokenWindow, WindowFull};
 use crate::{ChatModel, ChatRequest, DeltaSink};
@@ -109,8 +114,80 @@ async fn ask<M: ChatModel>(
     };
     let permit = limiter.acquire(expected).await?;
     let result = model.chat(permit.end_probe_on_first_delta(request)).await;
-    permit.settle(&result);
+    match &result {
+        Ok(reply) => {
+            let tokens = RequestTokens {
+                input: reply.usage.input_tokens,
+                output: reply.usage.output_tokens,
+            };
+            permit.settle(tokens, None);
+        }
+        Err(failure) => {
+            let tokens = permit.without_output();
+            permit.settle(tokens, Some(failure.kind));
+        }
+    }
     result
+}
+
+impl<M: CompletionModel + Clone> CompletionModel for Limited<M> {
+    fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> BoxFuture<'static, Result<Completion, CompletionError>> {
+        let limiter = self.limiter(request.upstream_name());
+        complete(self.inner.clone(), limiter, request).boxed()
+    }
+}
+
+/// Sends a request of an OpenAI client. Its slot is free again when its stream has ended or is dropped.
+async fn complete<M: CompletionModel>(
+    model: M,
+    limiter: Arc<Limiter>,
+    request: CompletionRequest,
+) -> Result<Completion, CompletionError> {
+    let expected = RequestTokens {
+        input: match limiter.limits.tokens_per_minute {
+            Some(_) => request.estimated_tokens(),
+            None => 0,
+        },
+        output: request.max_output_tokens().unwrap_or(TYPICAL_REPLY_TOKENS),
+    };
+    let permit = limiter.acquire(expected).await;
+    // The provider had asked another request to wait.
+    let permit = permit.map_err(|failure| CompletionError::from_failure(failure, Some(429)))?;
+    match model.complete(request).await {
+        Ok(Completion::Whole { json, outcome }) => {
+            let tokens = permit.counted(&outcome);
+            permit.settle(tokens, None);
+            Ok(Completion::Whole { json, outcome })
+        }
+        Ok(Completion::Stream(stream)) => {
+            permit.end_probe();
+            Ok(Completion::Stream(limited_stream(stream, permit)))
+        }
+        Err(error) => {
+            let tokens = permit.without_output();
+            permit.settle(tokens, Some(error.kind));
+            Err(error)
+        }
+    }
+}
+
+/// Holds a permit until the stream has ended.
+fn limited_stream(stream: CompletionStream, permit: Permit) -> CompletionStream {
+    let state = (stream, Some(permit));
+    let events = futures::stream::unfold(state, async |(mut stream, mut permit)| {
+        let event = stream.next().await?;
+        if let Ok(CompletionEvent::Done(outcome)) = &event
+            && let Some(permit) = permit.take()
+        {
+            let tokens = permit.counted(outcome);
+            permit.settle(tokens, None);
+        }
+        Some((event, (stream, permit)))
+    });
+    events.boxed()
 }
 
 /// The rate limiter of one model.
@@ -298,35 +375,44 @@ impl Permit {
         }))
     }
 
+    /// Returns the tokens that a reply to an OpenAI client counts with.
+    fn counted(&self, outcome: &CompletionOutcome) -> RequestTokens {
+        RequestTokens {
+            input: outcome.input_tokens.unwrap_or(self.expected.input),
+            output: outcome.output_tokens.unwrap_or(self.expected.output),
+        }
+    }
+
+    /// Returns the tokens of a failed request, which the provider may count.
+    fn without_output(&self) -> RequestTokens {
+        RequestTokens {
+            output: 0,
+            ..self.expected
+        }
+    }
+
+    /// Ends the request's probe successfully, if it is one.
+    fn end_probe(&self) {
+        if let Some(probe) = self.probe {
+            self.limiter.probe_answered(probe);
+        }
+    }
+
     /// Records the tokens of a finished request and ends its probe. If the provider was unavailable, pauses all requests.
-    fn settle(mut self, result: &Result<ModelReply, ModelFailure>) {
+    fn settle(mut self, tokens: RequestTokens, failure: Option<ModelFailureKind>) {
         let now = Instant::now();
-        self.to_settle = match result {
-            Ok(reply) => RequestTokens {
-                input: reply.usage.input_tokens,
-                output: reply.usage.output_tokens,
-            },
-            // The provider may count the tokens of a failed request.
-            Err(_) => RequestTokens {
-                output: 0,
-                ..self.expected
-            },
-        };
+        self.to_settle = tokens;
         let mut state = self.limiter.lock();
-        if let Err(ModelFailure {
-            kind: ModelFailureKind::Unavailable { retry_after },
-            ..
-        }) = result
-        {
+        if let Some(ModelFailureKind::Unavailable { retry_after }) = failure {
             let pause = retry_after.map_or(self.limiter.limits.pause, Duration::from);
             let until = now.checked_add(pause).unwrap_or(state.paused_until);
             state.paused_until = state.paused_until.max(until);
             if state.probe_state == ProbeState::NotNeeded {
                 state.probe_state = ProbeState::Due;
             }
-        } else if let Some(probe) = self.probe {
+        } else {
             drop(state);
-            self.limiter.probe_answered(probe);
+            self.end_probe();
         }
     }
 }

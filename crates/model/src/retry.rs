@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, FutureExt, TryFutureExt as _};
 
+use crate::completion::{Completion, CompletionError, CompletionModel, CompletionRequest};
 use crate::time::deadline_after;
 use crate::{ChatModel, ChatRequest};
 
@@ -62,8 +63,8 @@ impl RetryPolicy {
 }
 
 /// Returns the shortest pause before a retry; `None` if a retry cannot help.
-fn min_wait(failure: &ModelFailure) -> Option<Duration> {
-    match failure.kind {
+fn min_wait(kind: ModelFailureKind) -> Option<Duration> {
+    match kind {
         ModelFailureKind::Unavailable { retry_after } => {
             Some(retry_after.map_or(Duration::ZERO, Duration::from))
         }
@@ -81,7 +82,7 @@ pub struct Retrying<M> {
     policy: RetryPolicy,
 }
 
-impl<M: ChatModel + Clone> Retrying<M> {
+impl<M: Clone> Retrying<M> {
     /// Retries requests to `inner`. Clones of `inner` must share its state, like clones of an `Arc`.
     pub fn new(inner: M, policy: RetryPolicy) -> Self {
         Retrying { inner, policy }
@@ -90,27 +91,58 @@ impl<M: ChatModel + Clone> Retrying<M> {
 
 impl<M: ChatModel + Clone> ChatModel for Retrying<M> {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
-        ask(self.inner.clone(), self.policy, request).boxed()
+        let model = self.inner.clone();
+        // An interrupted reply is returned, not retried: it is charged, and the agent asks the model to send the reply again.
+        retry(
+            self.policy,
+            move || model.chat(request.clone()),
+            |failure| failure.kind,
+        )
+        .map_err(|(failure, attempts_made)| ModelFailure {
+            message: given_up(failure.message, attempts_made),
+            ..failure
+        })
+        .boxed()
     }
 }
 
-async fn ask<M: ChatModel>(
-    model: M,
+impl<M: CompletionModel + Clone> CompletionModel for Retrying<M> {
+    fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> BoxFuture<'static, Result<Completion, CompletionError>> {
+        let model = self.inner.clone();
+        retry(
+            self.policy,
+            move || model.complete(request.clone()),
+            |error| error.kind,
+        )
+        .map_err(|(error, attempts_made)| CompletionError {
+            message: given_up(error.message, attempts_made),
+            ..error
+        })
+        .boxed()
+    }
+}
+
+/// Makes attempts until one succeeds, no retry can help, or the policy allows no further one. Returns the last error with the number of
+/// attempts.
+async fn retry<T, E>(
     policy: RetryPolicy,
-    request: ChatRequest,
-) -> Result<ModelReply, ModelFailure> {
+    attempt: impl Fn() -> BoxFuture<'static, Result<T, E>>,
+    kind: impl Fn(&E) -> ModelFailureKind,
+) -> Result<T, (E, u32)> {
     let mut remaining = policy.total;
     let mut pauses = policy.pauses();
     let mut attempts_made: u32 = 0;
     loop {
-        let failure = match model.chat(request.clone()).await {
-            // An interrupted reply is returned, not retried: it is charged, and the agent asks the model to send the reply again.
+        let error = match attempt().await {
             Ok(reply) => return Ok(reply),
-            Err(failure) => failure,
+            Err(error) => error,
         };
         attempts_made += 1;
-        let Some(at_least) = min_wait(&failure) else {
-            return Err(failure);
+        let Some(at_least) = min_wait(kind(&error)) else {
+            return Err((error, 1));
         };
         let pause = pauses.next().map(|pause| pause.max(at_least));
         match pause.and_then(|pause| Some((pause, remaining.checked_sub(pause)?))) {
@@ -118,17 +150,14 @@ async fn ask<M: ChatModel>(
                 remaining = rest;
                 tokio::time::sleep_until(deadline_after(pause)).await;
             }
-            None => return Err(given_up(failure, attempts_made)),
+            None => return Err((error, attempts_made)),
         }
     }
 }
 
-fn given_up(failure: ModelFailure, attempts_made: u32) -> ModelFailure {
+fn given_up(message: String, attempts_made: u32) -> String {
     match attempts_made {
-        1 => failure,
-        _ => ModelFailure {
-            message: format!("{} (after {attempts_made} attempts)", failure.message),
-            ..failure
-        },
+        1 => message,
+        _ => format!("{message} (after {attempts_made} attempts)"),
     }
 }

@@ -2,9 +2,9 @@
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 
@@ -27,7 +27,7 @@ impl<T: DeserializeOwned> FromRequest<Service> for Input<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, service: &Service) -> Result<Self, Problem> {
-        let is_json = is_json(&request);
+        let is_json = is_json(request.headers());
         let body = read_body(request.into_body(), service).await?;
         if body.is_empty() {
             let detail = "the request has no body: send a JSON object";
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Service> for OptionalInput<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, service: &Service) -> Result<Self, Problem> {
-        let is_json = is_json(&request);
+        let is_json = is_json(request.headers());
         let body = read_body(request.into_body(), service).await?;
         if body.is_empty() {
             return Ok(OptionalInput(T::default()));
@@ -92,8 +92,8 @@ pub(crate) fn list_length(name: &str, wanted: Option<usize>, default: usize) -> 
 }
 
 /// Returns true if the body is declared as JSON, which pages of other sites cannot do without asking first.
-fn is_json(request: &Request) -> bool {
-    let declared = request.headers().get(CONTENT_TYPE);
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let declared = headers.get(CONTENT_TYPE);
     let declared = declared.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = declared.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/json")
@@ -101,8 +101,13 @@ fn is_json(request: &Request) -> bool {
 
 /// Reads a body, within the limits of length and time.
 async fn read_body(body: Body, service: &Service) -> Result<Bytes, Problem> {
+    read_long_body(body, service, service.options.limits.body_bytes).await
+}
+
+/// Reads a body of at most `bytes` bytes, within the limit of time.
+pub(crate) async fn read_long_body(body: Body, service: &Service, bytes: usize) -> Result<Bytes, Problem> {
     let limits = &service.options.limits;
-    let reading = collect(body, limits.body_bytes);
+    let reading = collect(body, bytes);
     match tokio::time::timeout(limits.body_time, reading).await {
         Ok(read) => read,
         Err(_) => {
@@ -141,12 +146,7 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, Problem> {
 
 fn parse<T: DeserializeOwned>(is_json: bool, body: &[u8]) -> Result<T, Problem> {
     if !is_json {
-        let detail = "the body is not declared as JSON: send the header `Content-Type: application/json`";
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "not_json",
-            detail,
-        ));
+        return Err(Problem::not_json());
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let parsed = serde_path_to_error::deserialize(&mut reader).map_err(|error| {

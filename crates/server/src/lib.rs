@@ -33,6 +33,7 @@ mod memory;
 mod messages;
 mod openapi;
 mod options;
+mod passthrough;
 mod permits;
 mod private_files;
 mod problem;

@@ -16,8 +16,8 @@ use dirigent::{
 };
 use serde_json::{Value, json};
 
-/// An error that a client gets.
-#[derive(Debug)]
+/// An error that a client gets. The response has it as an extension as well.
+#[derive(Clone, Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
     code: &'static str,
@@ -139,6 +139,17 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
+    /// The error for a body that is not declared as JSON.
+    pub(crate) fn not_json() -> Self {
+        let detail = "the body is not declared as JSON: send the header `Content-Type: application/json`";
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail)
+    }
+
+    /// The code and the text of the error.
+    pub(crate) fn code_and_detail(&self) -> (&'static str, &str) {
+        (self.code, &self.detail)
+    }
+
     /// The fields of the problem in JSON.
     pub(crate) fn to_json(&self) -> Value {
         let mut object = json!({
@@ -167,6 +178,7 @@ impl IntoResponse for Problem {
             let scheme = axum::http::HeaderValue::from_static("Bearer realm=\"dirigent\"");
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
+        response.extensions_mut().insert(self);
         response
     }
 }

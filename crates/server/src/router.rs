@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
     access, agents, approval_rules, approvals, completion, conversations, entrance, mcp_services, memory,
-    messages, openapi, permits, reference, run_changes, runs, steering, system_prompts, workflows,
+    messages, openapi, passthrough, permits, reference, run_changes, runs, steering, system_prompts, workflows,
 };
 
 /// All addresses, each behind the checks of access and of the number of requests.
@@ -25,7 +25,9 @@ pub(crate) fn router(service: Service) -> Router {
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .layer(from_fn_with_state(service.clone(), permits::limit_requests))
         .layer(from_fn(completion::complete_changes))
+        .merge(passthrough::router(&service))
         .layer(from_fn_with_state(service.clone(), access::check_access))
+        .layer(from_fn(passthrough::errors_in_openai_form))
         .with_state(service)
 }
 

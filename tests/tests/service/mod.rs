@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
+mod clients;
 mod command;
 mod conversations;
 mod limits;
 mod reference;
 mod registries;
+mod passthrough;
 mod runs;
 mod system_prompts;
 mod workflows;

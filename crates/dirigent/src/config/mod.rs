@@ -43,6 +43,7 @@ pub use error::{ConfigError, Origin};
 use layer::{Layer, Origins, SettingOrigin, read_file};
 pub use model::{ApiKey, ModelSettings};
 pub use models::ConfiguredModels;
+pub(crate) use models::unknown_model;
 pub use probe::{ProbeError, ProbeOutcome};
 use settings::Settings;
 pub use sources::Sources;

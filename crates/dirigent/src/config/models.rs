@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_model::{
-    Alternative, ChatModel, ChatRequest, Fallback, HttpClient, Limited, Priced, Retrying, Timeouts,
+    Alternative, ChatCompletions, ChatModel, ChatRequest, Completion, CompletionError, CompletionFallback,
+    CompletionModel, CompletionRequest, Fallback, HttpClient, Limited, NamedCompletions, Priced, Retrying,
+    Timeouts,
 };
 use dirigent_offline::OfflineModel;
 use futures::future::BoxFuture;
@@ -14,6 +16,9 @@ use futures::future::BoxFuture;
 use super::model::ModelSettings;
 use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
+
+/// Longest part of an unknown model's name in a message, in characters.
+const MAX_SHOWN_NAME_CHARS: usize = 200;
 
 /// All models of a configuration as one [`ChatModel`]. A request's `model` is a reference (`default`, a name of `[models.NAME]`,
 /// `offline` or `provider/name`); if it is `None`, the default model is asked. Each model has its retries and fallbacks, and limits that
@@ -39,7 +44,27 @@ struct PreparedModel {
     model: Arc<dyn ChatModel>,
     /// The model without its retries and fallbacks.
     once: Arc<dyn ChatModel>,
+    /// The model for OpenAI clients, with retries and, in [`State::prepared`], with fallbacks.
+    completions: Arc<dyn CompletionModel>,
     name: Option<String>,
+}
+
+impl PreparedModel {
+    /// Asks other models when this one can't answer.
+    fn with_fallback(self, others: Vec<PreparedModel>) -> Self {
+        let named =
+            |model: &PreparedModel| -> NamedCompletions { (model.completions.clone(), model.name.clone()) };
+        let completions = CompletionFallback::new(named(&self), others.iter().map(named));
+        let others = others.into_iter().map(|next| Alternative {
+            model: next.model,
+            name: next.name,
+        });
+        PreparedModel {
+            model: Arc::new(Fallback::new(self.model, others)),
+            completions: Arc::new(completions),
+            ..self
+        }
+    }
 }
 
 impl ConfiguredModels {
@@ -78,6 +103,11 @@ impl ConfiguredModels {
         }
     }
 
+    /// Returns the configuration.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Asks a model without retries and fallbacks.
     pub(crate) async fn chat_once(
         &self,
@@ -90,6 +120,23 @@ impl ConfiguredModels {
         }
     }
 
+    /// Passes the request of an OpenAI client on to a model (PROMPT-3).
+    pub(crate) async fn complete(
+        &self,
+        reference: &str,
+        request: CompletionRequest,
+    ) -> Result<Completion, CompletionError> {
+        match self.prepared(reference) {
+            Ok(prepared) => {
+                prepared
+                    .completions
+                    .complete(request.upstream_model(prepared.name))
+                    .await
+            }
+            Err(error) => Err(unusable(reference, &error)),
+        }
+    }
+
     fn prepared(&self, reference: &str) -> Result<PreparedModel, ConfigError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(prepared) = state.prepared.get(reference) {
@@ -99,19 +146,12 @@ impl ConfiguredModels {
         let first = self.prepare_single(&settings, &mut state)?;
         let mut others = Vec::new();
         for next in &settings.fallback {
-            let next = self.prepare_single(&self.config.model(next)?, &mut state)?;
-            others.push(Alternative {
-                model: next.model,
-                name: next.name,
-            });
+            others.push(self.prepare_single(&self.config.model(next)?, &mut state)?);
         }
         let prepared = if others.is_empty() {
             first
         } else {
-            PreparedModel {
-                model: Arc::new(Fallback::new(first.model, others)),
-                ..first
-            }
+            first.with_fallback(others)
         };
         state.prepared.insert(reference.to_owned(), prepared.clone());
         Ok(prepared)
@@ -127,6 +167,7 @@ impl ConfiguredModels {
             return Ok(PreparedModel {
                 model: Arc::new(OfflineModel),
                 once: Arc::new(OfflineModel),
+                completions: Arc::new(ChatCompletions(OfflineModel)),
                 name: None,
             });
         };
@@ -136,12 +177,14 @@ impl ConfiguredModels {
             .limits
             .entry(place)
             .or_insert_with(|| Limited::new((), self.config.model_limits(settings)));
+        let forwarding = shared.share_limits(server.clone());
         // A model without a price counts as free.
         let priced = Priced::new(server, settings.price.unwrap_or_default());
         let once: Arc<dyn ChatModel> = Arc::new(shared.share_limits(priced));
         Ok(PreparedModel {
             model: Arc::new(Retrying::new(once.clone(), settings.retries())),
             once,
+            completions: Arc::new(Retrying::new(forwarding, settings.retries())),
             name: Some(settings.name.clone()),
         })
     }
@@ -170,6 +213,23 @@ fn not_configured(error: &ConfigError) -> ModelFailure {
         kind: ModelFailureKind::Configuration,
         message: error.to_string(),
     }
+}
+
+/// Returns the error for an OpenAI client whose model is unknown or not set up.
+fn unusable(reference: &str, error: &ConfigError) -> CompletionError {
+    match error {
+        ConfigError::UnknownModel { known, .. } => unknown_model(reference, known),
+        error => CompletionError::invalid("model", error.to_string()).with(422, "model_not_set_up"),
+    }
+}
+
+/// Returns the error for an OpenAI client that names an unknown model.
+pub(crate) fn unknown_model(reference: &str, known: &str) -> CompletionError {
+    let name: String = reference.chars().take(MAX_SHOWN_NAME_CHARS).collect();
+    let message = format!(
+        "there is no model `{name}`; available: {known}, or PROVIDER/NAME, such as openai/gpt-4.1-mini"
+    );
+    CompletionError::invalid("model", message).with(404, "model_not_found")
 }
 
 fn timeouts(settings: &ModelSettings) -> Timeouts {

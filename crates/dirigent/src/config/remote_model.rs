@@ -2,8 +2,8 @@
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_model::{
-    ChatModel, ChatRequest, HostedModel, HostedOptions, HttpClient, ModelSetupError, OpenAiModel,
-    OpenAiOptions, Protocol, Provider, Timeouts,
+    ChatModel, ChatRequest, Completion, CompletionError, CompletionModel, CompletionRequest, HostedModel,
+    HostedOptions, HttpClient, ModelSetupError, OpenAiModel, OpenAiOptions, Protocol, Provider, Timeouts,
 };
 use futures::future::BoxFuture;
 use secrecy::SecretString;
@@ -73,6 +73,18 @@ impl ChatModel for RemoteModel {
         match self {
             RemoteModel::OpenAi(model) => model.chat(request),
             RemoteModel::Hosted(model) => model.chat(request),
+        }
+    }
+}
+
+impl CompletionModel for RemoteModel {
+    fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> BoxFuture<'static, Result<Completion, CompletionError>> {
+        match self {
+            RemoteModel::OpenAi(model) => model.complete(request),
+            RemoteModel::Hosted(model) => model.complete(request),
         }
     }
 }

@@ -63,6 +63,7 @@ use std::sync::Arc;
 use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::{BoxFuture, FutureExt};
 
+use crate::completion::{ChatCompletions, Completion, CompletionError, CompletionModel, CompletionRequest};
 use crate::http::HttpClient;
 use crate::options::ModelSetupError;
 use crate::{ChatModel, ChatRequest};
@@ -98,6 +99,15 @@ impl ChatModel for HostedModel {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
         let client = self.client.clone();
         async move { client.chat(&request).await }.boxed()
+    }
+}
+
+impl CompletionModel for HostedModel {
+    fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> BoxFuture<'static, Result<Completion, CompletionError>> {
+        ChatCompletions(self.clone()).complete(request)
     }
 }
 

@@ -29,6 +29,7 @@ mod chunk;
 mod client;
 mod conversation;
 mod exchange;
+mod forward;
 mod options;
 mod reply;
 mod sse;
@@ -46,6 +47,7 @@ use futures::future::{BoxFuture, FutureExt};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::completion::{Completion, CompletionError, CompletionModel, CompletionRequest};
 use crate::http::HttpClient;
 use crate::names::is_model_name;
 use crate::options::ModelSetupError;
@@ -135,6 +137,16 @@ impl ChatModel for OpenAiModel {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
         let client = self.client.clone();
         async move { client.chat(&request).await }.boxed()
+    }
+}
+
+impl CompletionModel for OpenAiModel {
+    fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> BoxFuture<'static, Result<Completion, CompletionError>> {
+        let client = self.client.clone();
+        async move { forward::forward(client, &request).await }.boxed()
     }
 }
 
