@@ -26,6 +26,7 @@ mod conversations;
 mod entrance;
 mod event_stream;
 mod input;
+mod mcp;
 mod messages;
 mod options;
 mod permits;
@@ -41,6 +42,7 @@ mod steering;
 mod system_prompts;
 mod token;
 
+pub use mcp::{Decider, McpServer, McpServerError};
 pub use options::{DEFAULT_ADDRESS, ServerLimits, ServerOptions};
 pub use server::{Server, ServerError};
 pub use token::{LoadedToken, Token, TokenError, TokenOrigin};

@@ -103,6 +103,11 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
+    /// What failed, why, and what to do.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// The fields of the problem in JSON.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         json!({

@@ -2,8 +2,9 @@
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 
+use crate::mcp::McpEndpoint;
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
 
 /// All addresses, each behind the checks of access and of the number of requests.
 pub(crate) fn router(service: Service) -> Router {
+    let mcp = McpEndpoint::new(&service);
     Router::new()
         .route("/", get(entrance::enter))
         .route("/health", get(entrance::health))
@@ -21,6 +23,10 @@ pub(crate) fn router(service: Service) -> Router {
         .nest("/v1/system-prompts", system_prompts_router())
         .route("/context", get(conversations::list).post(conversations::create))
         .nest("/context/{conversation}", conversation_router())
+        .route(
+            "/mcp",
+            any(move |service, request| mcp.clone().answer(service, request)),
+        )
         .fallback(async || Problem::unknown_address())
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .layer(from_fn_with_state(service.clone(), permits::limit_requests))

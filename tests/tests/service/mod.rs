@@ -5,5 +5,6 @@ mod access;
 mod command;
 mod conversations;
 mod limits;
+mod mcp;
 mod runs;
 mod system_prompts;

@@ -7,6 +7,7 @@ mod report;
 mod run_record;
 mod transcripts;
 mod usage;
+mod visible;
 
 pub use graph::{dot, mermaid, tree};
 pub use proposal::proposal;
@@ -14,6 +15,7 @@ pub use report::report;
 pub use run_record::{fork_point, run_record};
 pub use transcripts::transcripts;
 pub use usage::usage;
+pub use visible::{escape_invisible, sanitize};
 
 /// How detailed the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
