@@ -3,6 +3,7 @@
 pub mod approving;
 pub mod cli;
 pub mod http_client;
+pub mod mcp_client;
 pub mod probes;
 pub mod pty;
 pub mod scripted;

@@ -30,6 +30,7 @@ mod journals;
 mod kill;
 mod long_conversations;
 mod mcp_commands;
+mod mcp_serve;
 mod memory;
 mod modes;
 mod offline_goals;

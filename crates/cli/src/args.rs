@@ -23,8 +23,9 @@ pub(crate) use journal::{
 };
 pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
 pub(crate) use mcp::{
-    AddServiceCommand, ImportServicesCommand, ListServicesCommand, McpCommand, ServiceCommand,
-    ServiceOptions, ShowServiceCommand, TrustServicesCommand, UpdateServiceCommand,
+    AddServiceCommand, ImportServicesCommand, ListServicesCommand, McpCommand, ServeMcpCommand,
+    ServiceCommand, ServiceOptions, ServicesCommand, ShowServiceCommand, TrustServicesCommand,
+    UpdateServiceCommand,
 };
 pub(crate) use memory::{
     AddFactCommand, DeleteFactCommand, ListFactsCommand, MemoryCommand, SearchFactsCommand, ShowFactCommand,

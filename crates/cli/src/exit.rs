@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use dirigent::{DirigentError, EndReason, FailureCause, RepositoryError, RuntimeError, StoreError};
-use dirigent_server::{ServerError, TokenError};
+use dirigent_server::{McpServerError, ServerError, TokenError};
 
 /// The exit codes in `--help`.
 pub(crate) const HELP: &str = "\
@@ -85,6 +85,13 @@ impl Exit {
                     Exit::Usage
                 }
                 ServerError::Journal(_) => Exit::Journal,
+                _ => Exit::Failed,
+            };
+        }
+        if let Some(error) = error.downcast_ref::<McpServerError>() {
+            return match error {
+                McpServerError::Workspace { .. } => Exit::Usage,
+                McpServerError::Journal(_) => Exit::Journal,
                 _ => Exit::Failed,
             };
         }

@@ -19,6 +19,7 @@ mod journal;
 mod live;
 mod markdown;
 mod mcp;
+mod mcp_serve;
 mod mcp_text;
 mod memory;
 mod models;
@@ -54,7 +55,7 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::runtime::Runtime;
 
-use crate::args::{Arguments, Command, ConfigCommand};
+use crate::args::{Arguments, Command, ConfigCommand, McpCommand};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -157,7 +158,8 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Models(command) => models::list(file, command, output).await,
         Command::Agents(command) => agents::list(db, file, &command, output).await,
         Command::Workflow(command) => workflow::workflow(db, file, command, output).await,
-        Command::Mcp(command) => mcp::mcp(db, file, command, output).await,
+        Command::Mcp(McpCommand::Services(command)) => mcp::mcp(db, file, command, output).await,
+        Command::Mcp(McpCommand::Serve(command)) => mcp_serve::serve(db, file, command, output).await,
         Command::Serve(command) => serve::serve(db, file, command, output).await,
         Command::Prompts(command) => prompts::prompts(db, file, command, output).await,
     }

@@ -1,4 +1,4 @@
-//! `mcp`: the services of the Model Context Protocol.
+//! `mcp`, except `mcp serve`: the services of the Model Context Protocol.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use dirigent::{Dirigent, DirigentError, OfflineModel, render};
 
 use crate::agents::existing_folder;
 use crate::args::{
-    AddServiceCommand, ImportServicesCommand, ListServicesCommand, McpCommand, ServiceCommand,
-    ServiceOptions, ShowServiceCommand, TrustServicesCommand, UpdateServiceCommand,
+    AddServiceCommand, ImportServicesCommand, ListServicesCommand, ServiceCommand, ServiceOptions,
+    ServicesCommand, ShowServiceCommand, TrustServicesCommand, UpdateServiceCommand,
 };
 use crate::config;
 use crate::exit::Exit;
@@ -26,7 +26,7 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 pub(crate) async fn mcp(
     db: Option<PathBuf>,
     file: Option<PathBuf>,
-    command: McpCommand,
+    command: ServicesCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let config = config::load(file, None)?;
@@ -34,16 +34,16 @@ pub(crate) async fn mcp(
     let builder = Dirigent::builder().config(&config).model(OfflineModel);
     let dirigent = build(builder, db).await?;
     let done = match command {
-        McpCommand::Add(command) => add(&dirigent, command, output).await,
-        McpCommand::Update(command) => update(&dirigent, command, output).await,
-        McpCommand::Remove(command) => remove(&dirigent, &command.name, output).await,
-        McpCommand::List(command) => list(&dirigent, &command, output).await,
-        McpCommand::Show(command) => show(&dirigent, &command, output).await,
-        McpCommand::Start(command) => start(&dirigent, &command, output).await,
-        McpCommand::Stop(command) => stop(&dirigent, &command, output).await,
-        McpCommand::Logs(command) => logs(&dirigent, &command, output).await,
-        McpCommand::Import(command) => import(&dirigent, &command, output).await,
-        McpCommand::Trust(command) => trust(&dirigent, &command, output).await,
+        ServicesCommand::Add(command) => add(&dirigent, command, output).await,
+        ServicesCommand::Update(command) => update(&dirigent, command, output).await,
+        ServicesCommand::Remove(command) => remove(&dirigent, &command.name, output).await,
+        ServicesCommand::List(command) => list(&dirigent, &command, output).await,
+        ServicesCommand::Show(command) => show(&dirigent, &command, output).await,
+        ServicesCommand::Start(command) => start(&dirigent, &command, output).await,
+        ServicesCommand::Stop(command) => stop(&dirigent, &command, output).await,
+        ServicesCommand::Logs(command) => logs(&dirigent, &command, output).await,
+        ServicesCommand::Import(command) => import(&dirigent, &command, output).await,
+        ServicesCommand::Trust(command) => trust(&dirigent, &command, output).await,
     };
     dirigent.shutdown().await?;
     done

@@ -100,7 +100,7 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Reads a body, within the limits of length and time.
-async fn read_body(body: Body, service: &Service) -> Result<Bytes, Problem> {
+pub(crate) async fn read_body(body: Body, service: &Service) -> Result<Bytes, Problem> {
     read_long_body(body, service, service.options.limits.body_bytes).await
 }
 

@@ -30,6 +30,7 @@ mod event_stream;
 mod input;
 mod mcp_services;
 mod memory;
+mod mcp;
 mod messages;
 mod openapi;
 mod options;
@@ -55,6 +56,7 @@ mod token;
 mod workflows;
 
 pub use openapi::openapi;
+pub use mcp::{Decider, McpServer, McpServerError};
 pub use options::{DEFAULT_ADDRESS, ServerLimits, ServerOptions};
 pub use reference::reference_markdown;
 pub use run_slots::RunSlots;

@@ -150,6 +150,11 @@ impl Problem {
         (self.code, &self.detail)
     }
 
+    /// What failed, why, and what to do.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// The fields of the problem in JSON.
     pub(crate) fn to_json(&self) -> Value {
         let mut object = json!({

@@ -2,11 +2,12 @@
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::get;
+use axum::routing::{any, get};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::mcp::McpEndpoint;
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
@@ -17,10 +18,15 @@ use crate::{
 /// All addresses, each behind the checks of access and of the number of requests.
 pub(crate) fn router(service: Service) -> Router {
     let (router, _) = api();
+    let mcp = McpEndpoint::new(&service);
     router
         .route("/", get(entrance::enter))
         .route("/openapi.json", get(openapi::document))
         .route("/reference", get(reference::page))
+        .route(
+            "/mcp",
+            any(move |service, request| mcp.clone().answer(service, request)),
+        )
         .fallback(async || Problem::unknown_address())
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .layer(from_fn_with_state(service.clone(), permits::limit_requests))

@@ -9,6 +9,7 @@ mod limits;
 mod reference;
 mod registries;
 mod passthrough;
+mod mcp;
 mod runs;
 mod system_prompts;
 mod workflows;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use dirigent::{Millis, parse_duration};
 
+use super::ModelChoice;
+
 pub(crate) const MCP_HELP: &str = "\
 A service is a program, or a server behind a URL, that offers tools by the Model Context Protocol. A run, a chat or the server starts it when \
 it is needed, and ends it with itself: no service runs in the background, and these commands start one only to see whether it works and \
@@ -28,8 +30,34 @@ Examples:
   dirigent mcp add github --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' --keyword issues -- github-mcp-server stdio
   dirigent mcp add search --url https://search.example.com/mcp --bearer-token-env SEARCH_TOKEN";
 
+const SERVE_HELP: &str = "\
+The program that delegates starts this command, and speaks the Model Context Protocol with its standard input and output. Its tools: start_goal, wait_run, run_status, \
+guide_run, answer_run, cancel_run, list_runs and run_diff. They see the runs of the workspace and, if the program has roots, of these folders.
+
+What a run asks, and calls that need approval, are put to you by that program if it can (elicitation); otherwise decide with `dirigent approve` in a terminal or in the console. \
+The model that delegates never decides, unless you start this command with --allow-decide.
+
+When the program closes the connection, the runs that this process owns stop at their last journal entry, and can be resumed.
+
+Examples:
+  claude mcp add dirigent -- dirigent mcp serve
+  codex mcp add dirigent -- dirigent mcp serve
+  dirigent mcp serve --workspace ~/project --model fast
+
+Over HTTP, `dirigent serve` has the same tools at /mcp.";
+
 #[derive(Subcommand)]
 pub(crate) enum McpCommand {
+    #[command(flatten)]
+    Services(ServicesCommand),
+    /// Serve Dirigent itself to another agent or an editor, which delegates goals to it
+    #[command(after_long_help = SERVE_HELP)]
+    Serve(ServeMcpCommand),
+}
+
+/// The commands about the services that Dirigent uses.
+#[derive(Subcommand)]
+pub(crate) enum ServicesCommand {
     /// Add a service, and start it once to learn its tools
     #[command(after_long_help = ADD_HELP)]
     Add(AddServiceCommand),
@@ -176,4 +204,16 @@ pub(crate) struct TrustServicesCommand {
     /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ServeMcpCommand {
+    /// The folder to which runs are limited
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
+    #[command(flatten)]
+    pub(crate) model: ModelChoice,
+    /// Let the model that delegates decide about calls that need approval, with the tool decide_call
+    #[arg(long)]
+    pub(crate) allow_decide: bool,
 }

@@ -11,6 +11,7 @@ mod services;
 mod transcripts;
 mod usage;
 mod workflow;
+mod visible;
 
 pub use agents::{agent, agents};
 pub use approval_rule::approval_rule;
@@ -22,6 +23,7 @@ pub use services::{service, services};
 pub use transcripts::transcripts;
 pub use usage::usage;
 pub use workflow::{workflow, workflow_parameter, workflows};
+pub use visible::{escape_invisible, sanitize};
 
 /// How detailed the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
