@@ -12,7 +12,8 @@ use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
     access, agents, approval_rules, approvals, completion, conversations, entrance, mcp_services, memory,
-    messages, openapi, passthrough, permits, reference, run_changes, runs, steering, system_prompts, workflows,
+    messages, openapi, passthrough, permits, reference, run_changes, runs, steering, system_prompts,
+    workflows,
 };
 
 /// All addresses, each behind the checks of access and of the number of requests.

@@ -10,8 +10,8 @@ mod run_record;
 mod services;
 mod transcripts;
 mod usage;
-mod workflow;
 mod visible;
+mod workflow;
 
 pub use agents::{agent, agents};
 pub use approval_rule::approval_rule;
@@ -22,8 +22,8 @@ pub use run_record::{fork_point, run_record};
 pub use services::{service, services};
 pub use transcripts::transcripts;
 pub use usage::usage;
-pub use workflow::{workflow, workflow_parameter, workflows};
 pub use visible::{escape_invisible, sanitize};
+pub use workflow::{workflow, workflow_parameter, workflows};
 
 /// How detailed the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use dirigent::{Dirigent, RunRecord};
 
+use crate::private_files;
 use crate::problem::Problem;
-use crate::run_input;
+use crate::service::Service;
 
 /// The folders that a client may use.
-#[derive(Debug)]
 pub(crate) enum Folders {
-    /// Any folder. Goals that name none work in this one.
-    Any(PathBuf),
+    /// Any folder that the service lets its clients use. Goals that name none work in its workspace.
+    Any(Service),
     /// One folder and the roots of the client, with everything in them.
     Within(Allowed),
 }
@@ -49,9 +49,9 @@ impl Folders {
     }
 
     /// Returns the folder for a new run.
-    pub(crate) fn for_goal(&self, named: Option<PathBuf>) -> Result<PathBuf, Problem> {
+    pub(crate) async fn for_goal(&self, named: Option<PathBuf>) -> Result<PathBuf, Problem> {
         match (self, named) {
-            (Folders::Any(default), named) => run_input::workspace(named, default),
+            (Folders::Any(service), named) => private_files::workspace(service, named).await,
             (Folders::Within(allowed), None) => Ok(allowed.own.clone()),
             (Folders::Within(allowed), Some(named)) => allowed.folder(&allowed.own.join(named)),
         }

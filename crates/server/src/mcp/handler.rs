@@ -113,10 +113,10 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> Result<StartedRun, Problem> {
         let host = &self.host;
-        host.ensure_may_start().await?;
+        let slot = host.reserve()?;
         self.learn_roots(context).await;
         let mut goal = Goal::new(input.goal)
-            .workspace(host.folders.for_goal(input.workspace)?)
+            .workspace(host.folders.for_goal(input.workspace).await?)
             .mode(match input.mode {
                 GoalMode::Auto => Mode::Auto,
                 GoalMode::Plan => Mode::Plan,
@@ -130,6 +130,7 @@ impl Handler {
         }
         let (goal, notes) = goal.include_files().await?;
         let run = host.dirigent.start(goal).await?;
+        slot.keep_for(&run);
         let record = host.dirigent.record(run.id()).await?;
         Ok(StartedRun {
             run: run.id().to_string(),

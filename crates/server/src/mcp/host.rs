@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use dirigent::{Dirigent, Resume, RunFilter, RunId, RunState, SteerOutcome, Steering, UserPresence};
+use dirigent::{Dirigent, Resume, RunId, SteerOutcome, Steering, UserPresence};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::folders::Folders;
 use crate::problem::Problem;
+use crate::run_slots::{RunSlot, RunSlots};
 
 /// Who decides about calls that need approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub(crate) struct Shared {
     pub(crate) dirigent: Dirigent,
     pub(crate) folders: Folders,
     pub(crate) decider: Decider,
-    /// The maximum number of active runs in the journal with which another one may be started.
-    pub(crate) max_runs: u64,
+    /// The slots for active runs.
+    pub(crate) runs: RunSlots,
     /// Cancelled when the server begins to shut down.
     pub(crate) stopping: CancellationToken,
 }
@@ -64,16 +65,11 @@ impl Host {
         Ok(run)
     }
 
-    /// Refuses further runs while too many are active.
-    pub(crate) async fn ensure_may_start(&self) -> Result<(), Problem> {
-        if self.stopping.is_cancelled() {
-            return Err(Problem::shutting_down());
-        }
-        let active = RunFilter::new().state(RunState::Running).limit(1);
-        let (total, limit) = (self.dirigent.runs(active).await?.total, self.max_runs);
-        match total >= limit {
-            true => Err(Problem::too_many_runs(limit)),
-            false => Ok(()),
+    /// Reserves a slot for a run that is going to start or to be resumed.
+    pub(crate) fn reserve(&self) -> Result<RunSlot, Problem> {
+        match self.stopping.is_cancelled() {
+            true => Err(Problem::shutting_down()),
+            false => self.runs.reserve(),
         }
     }
 
@@ -92,9 +88,9 @@ impl Host {
         match outcome {
             SteerOutcome::Accepted => Ok(Delivery::Accepted),
             SteerOutcome::Pending => {
-                self.ensure_may_start().await?;
+                let slot = self.reserve()?;
                 let resume = Resume::new().user(UserPresence::Present);
-                self.dirigent.resume(run, resume).await?;
+                slot.keep_for(&self.dirigent.resume(run, resume).await?);
                 Ok(Delivery::Resumed)
             }
         }

@@ -31,9 +31,9 @@ impl McpEndpoint {
     pub(crate) fn new(service: &Service) -> Self {
         let host = Host::new(Shared {
             dirigent: service.dirigent.clone(),
-            folders: Folders::Any(service.options.workspace.clone()),
+            folders: Folders::Any(service.clone()),
             decider: Decider::Person,
-            max_runs: service.options.limits.runs,
+            runs: service.runs.clone(),
             stopping: service.stopping.clone(),
         });
         let mut sessions = LocalSessionManager::default();

@@ -18,6 +18,7 @@ use super::folders::Folders;
 use super::handler::Handler;
 use super::host::{Decider, Host, Shared};
 use crate::options::ServerLimits;
+use crate::run_slots::RunSlots;
 
 /// The longest message of a client, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;
@@ -93,7 +94,7 @@ impl McpServer {
             dirigent: self.dirigent.clone(),
             folders: Folders::within(self.workspace),
             decider: self.decider,
-            max_runs: ServerLimits::default().runs,
+            runs: RunSlots::new(ServerLimits::default().runs),
             stopping: stopping.clone(),
         });
         let input = ClientInput {
