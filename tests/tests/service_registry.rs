@@ -10,9 +10,9 @@ use dirigent::config::{Config, Sources};
 use dirigent::mcp::{ServiceName, ServiceState, ToolList, WhyStopped};
 use dirigent::memory::Secret;
 use dirigent::services::{RegisteredService, ServiceError, ServiceOrigin, ServiceSettings};
-use dirigent::{Dirigent, DirigentError, EndReason, UserPresence};
+use dirigent::{Dirigent, DirigentError, EndReason, Resume, RunId, UserPresence};
 use dirigent_tests::cli::root;
-use dirigent_tests::scripted::{Scripted, call, says};
+use dirigent_tests::scripted::{Gate, Scripted, call, says};
 use dirigent_tests::stage::Stage;
 use serde_json::json;
 
@@ -388,6 +388,98 @@ async fn mcp_1_a_projects_file_starts_nothing_before_its_content_is_trusted_and_
     let listed = dirigent.services(Some(&workspace)).await.unwrap();
     assert!(listed.services.is_empty() && listed.untrusted.unwrap().changed);
     assert!(!ask().await.contains("mcp__parrot"));
+    dirigent.shutdown().await.unwrap();
+}
+
+/// A run whose first call of `mcp__echo__echo` waits for an approval, with the calls that its lead makes then.
+async fn waiting_run(stage: &Stage, model: &Scripted) -> RunId {
+    let dirigent = with_model(stage, model.clone()).await;
+    dirigent.add_service("echo", server(&[])).await.unwrap();
+    let run = dirigent.start(stage.goal("Use the echo tool")).await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().end, Some(EndReason::UserRequired));
+    dirigent.shutdown().await.unwrap();
+    run.id()
+}
+
+fn echoes() -> dirigent_tests::scripted::Reply {
+    call(
+        "call_tool",
+        json!({"name": "mcp__echo__echo", "arguments": {"text": "heard"}}),
+    )
+}
+
+#[tokio::test]
+async fn approve_3_a_resumed_run_does_not_call_a_service_that_was_replaced() {
+    let stage = Stage::new();
+    let model = Scripted::new().lead([echoes(), echoes(), says("Nobody echoes.")]);
+    let run = waiting_run(&stage, &model).await;
+    let pids = stage.workspace().join("pids");
+    let dirigent = with_model(&stage, model.clone()).await;
+    let rules = dirigent.approval_rules();
+    let calls = || "mcp__echo__*".parse().unwrap();
+    rules.allow(run, Within::Run, calls()).await.unwrap();
+    dirigent.update_service("echo", counted(&pids)).await.unwrap();
+    let before = starts(&pids);
+    dirigent.shutdown().await.unwrap();
+
+    let dirigent = with_model(&stage, model.clone()).await;
+    let resumed = dirigent.resume(run, Resume::new()).await.unwrap();
+    assert_eq!(
+        resumed.outcome().await.unwrap().end,
+        Some(EndReason::GoalAchieved)
+    );
+    let asked = model.lead_asked();
+    let told = asked.last().unwrap().last();
+    assert!(
+        told.contains("the service echo has another program or address than when this run started"),
+        "{told}"
+    );
+    assert_eq!(starts(&pids), before);
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn approve_3_a_rule_is_about_the_service_that_the_run_used_and_not_about_its_successor() {
+    let stage = Stage::new();
+    let model = Scripted::new().lead([echoes(), echoes()]);
+    let run = waiting_run(&stage, &model).await;
+    let dirigent = with_model(&stage, model).await;
+    dirigent
+        .update_service("echo", server(&["greets"]))
+        .await
+        .unwrap();
+    let rules = dirigent.approval_rules();
+    let calls = "mcp__echo__*".parse().unwrap();
+    rules.allow(run, Within::Everywhere, calls).await.unwrap();
+
+    let next = dirigent.start(stage.goal("Use the echo tool")).await.unwrap();
+    assert_eq!(next.outcome().await.unwrap().end, Some(EndReason::UserRequired));
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn approve_3_an_active_run_does_not_call_a_service_that_is_replaced_meanwhile() {
+    let stage = Stage::new();
+    let gate = Gate::shut();
+    let model = Scripted::new().lead([echoes().behind(&gate), says("Nobody echoes.")]);
+    let dirigent = with_model(&stage, model.clone()).await;
+    let trusted = |settings| ServiceSettings {
+        trust: true,
+        ..settings
+    };
+    dirigent
+        .add_service("echo", trusted(server(&[])))
+        .await
+        .unwrap();
+    let run = dirigent.start(stage.goal("Use the echo tool")).await.unwrap();
+    dirigent
+        .update_service("echo", trusted(server(&["greets"])))
+        .await
+        .unwrap();
+    gate.open();
+    assert_eq!(run.outcome().await.unwrap().end, Some(EndReason::GoalAchieved));
+    let told = model.lead_asked()[1].last().to_owned();
+    assert!(told.contains("has another program or address"), "{told}");
     dirigent.shutdown().await.unwrap();
 }
 

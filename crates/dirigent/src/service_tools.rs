@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use dirigent_core::id::RunId;
 use dirigent_core::intent::{self, Intent, IntentContext, KnownService, McpTarget, classify};
 use dirigent_core::spec::AskedService;
 use dirigent_core::tool::ToolSpec;
@@ -11,6 +13,7 @@ use dirigent_store::RunRecord;
 use dirigent_tools::{ToolEntry, ToolRegistry, ToolSource};
 use futures::future::join_all;
 
+use crate::approval_rules::{ServiceEndpoints, endpoints_of};
 use crate::blocking::blocking;
 use crate::services::{FoundServices, ServiceAccess};
 use crate::worktree::users_folder;
@@ -57,6 +60,7 @@ impl Dirigent {
             return Ok(goal);
         }
         goal.own.service_access = found.access();
+        goal.own.service_endpoints = Arc::new(found.endpoints());
         let (factory, folder, asked) = (
             self.run_spec_factory.clone(),
             PathBuf::from(workspace),
@@ -87,12 +91,35 @@ impl Dirigent {
 
     /// Loads the services of a resumed run into this process.
     pub(crate) async fn load_services_of(&self, record: &RunRecord) -> Result<(), DirigentError> {
-        let record = record.clone();
+        let (run, record) = (record.run, record.clone());
         let folder = self
             .reading(move |journal| users_folder(journal, &record))
             .await?;
-        let found = self.load_services(Some(Path::new(&folder))).await?;
-        Ok(found.ensure_none_is_taken()?)
+        self.load_services_for(run, &folder).await.map(drop)
+    }
+
+    /// Loads the services of a run that continues, or that another run continues, into this process. Returns the digests of the programs
+    /// or addresses that the run's services had when it started, and logs which services have others now: the run does not call these.
+    pub(crate) async fn load_services_for(
+        &self,
+        run: RunId,
+        users_folder: &str,
+    ) -> Result<ServiceEndpoints, DirigentError> {
+        let found = self.load_services(Some(Path::new(users_folder))).await?;
+        let present = found.endpoints();
+        found.ensure_none_is_taken()?;
+        let endpoints = self
+            .reading(move |journal| endpoints_of(journal, run))
+            .await?;
+        for (service, endpoint) in endpoints.iter() {
+            if present.get(service).is_some_and(|present| present != endpoint) {
+                tracing::warn!(
+                    %run, service,
+                    "a service has another program or address than when the run started, so the run does not call it: start a new run to use it"
+                );
+            }
+        }
+        Ok(endpoints)
     }
 
     /// Returns the services that the goal asks for (MCP-3), and adds their tools to the run's tools.

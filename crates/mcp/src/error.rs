@@ -92,6 +92,15 @@ pub enum McpError {
         /// The service.
         name: ServiceName,
     },
+    /// The service has another program or address than when the run started.
+    #[error(
+        "the service {name} has another program or address than when this run started, so nothing was called: continue without it; a new run \
+         can use it"
+    )]
+    Replaced {
+        /// The service.
+        name: ServiceName,
+    },
     /// The service failed, and is not restarted automatically.
     #[error("the service {name} has failed: {reason}{}", describe_stderr(stderr))]
     Failed {
