@@ -24,7 +24,7 @@ pub(crate) use journal::{
 pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
 pub(crate) use mcp::{
     AddServiceCommand, ImportServicesCommand, ListServicesCommand, McpCommand, ServiceCommand,
-    ServiceOptions, ShowServiceCommand, TrustServicesCommand, UpdateServiceCommand,
+    ServiceOptions, ShowServiceCommand, TrustServicesCommand, UntrustServicesCommand, UpdateServiceCommand,
 };
 pub(crate) use memory::{
     AddFactCommand, DeleteFactCommand, ListFactsCommand, MemoryCommand, SearchFactsCommand, ShowFactCommand,

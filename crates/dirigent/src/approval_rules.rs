@@ -17,6 +17,7 @@ use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::journal::Input;
 use dirigent_core::policy::{Rule, Ruling};
 use dirigent_core::run::RunInput;
+use dirigent_core::spec::RunSpec;
 use dirigent_core::steering::Steering;
 use dirigent_mcp::{ServiceConfig, service_of};
 use dirigent_runtime::{Orchestrator, RunHandle, RuntimeError, SteerOutcome};
@@ -216,6 +217,34 @@ impl ApprovalRules {
         .await
     }
 
+    /// Lists the rules that a new run in a workspace, or of a conversation, would have, but that do not count, because the service that they
+    /// are about has another program or address now.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn outdated_in(
+        &self,
+        workspace: &Path,
+        conversation: Option<ConversationId>,
+    ) -> Result<Vec<ApprovalRule>, DirigentError> {
+        let (services, workspace) = (self.services.clone(), workspace.to_owned());
+        with_journal(&self.journal, move |journal| {
+            let folder = workspace.canonicalize().unwrap_or(workspace);
+            let scope = RuleScope::Workspace(folder.to_string_lossy().into_owned());
+            let mut scopes = vec![RuleScope::Everywhere, scope];
+            scopes.extend(conversation.map(RuleScope::Conversation));
+            let mut rules = journal.approval_rules_in(&scopes)?;
+            if rules.iter().any(|rule| rule.service.is_some()) {
+                let present = endpoints(journal, services, &folder)?;
+                rules.retain(|rule| has_service(rule, &present) && !is_about(rule, &present));
+            } else {
+                rules.clear();
+            }
+            Ok(rules)
+        })
+        .await
+    }
+
     /// Deletes a rule, and returns it. Runs that already have the rule keep it.
     ///
     /// # Errors
@@ -240,6 +269,11 @@ fn rules_in(
     Ok(rules)
 }
 
+/// Returns true if the rule is about tools of a service that exists here.
+fn has_service(rule: &ApprovalRule, endpoints: &BTreeMap<String, String>) -> bool {
+    service_of(&rule.calls.tool).is_some_and(|service| endpoints.contains_key(service.as_str()))
+}
+
 /// Returns true unless the rule is about tools of a service that has another program or address here.
 fn is_about(rule: &ApprovalRule, endpoints: &BTreeMap<String, String>) -> bool {
     match service_of(&rule.calls.tool) {
@@ -250,10 +284,18 @@ fn is_about(rule: &ApprovalRule, endpoints: &BTreeMap<String, String>) -> bool {
 
 /// Returns the endpoints of the services that a run may use, as they were when it started. Blocks.
 pub(crate) fn endpoints_of(journal: &Journal, run: RunId) -> Result<ServiceEndpoints, StoreError> {
+    let spec = first_spec(journal, run)?;
+    Ok(spec
+        .map(|spec| spec.service_endpoints.clone())
+        .unwrap_or_default())
+}
+
+/// Returns the spec of a run; `None` if it never began. Blocks.
+pub(crate) fn first_spec(journal: &Journal, run: RunId) -> Result<Option<Arc<RunSpec>>, StoreError> {
     let first = journal.entries(run, 0, 1)?.into_iter().next();
     Ok(match first.map(|entry| entry.input) {
-        Some(Input::Run(RunInput::Started { spec })) => spec.service_endpoints.clone(),
-        Some(_) | None => ServiceEndpoints::default(),
+        Some(Input::Run(RunInput::Started { spec })) => Some(spec),
+        Some(_) | None => None,
     })
 }
 

@@ -54,7 +54,11 @@ impl KnownTools {
     fn update(&mut self, mcp: &McpServices, service: &ServiceName) -> Option<ToolsChange> {
         let known = self.services.get_mut(service)?;
         let endpoint = mcp.endpoint_digest(service.as_str()).ok()?;
-        if self.endpoints.get(service.as_str()).is_some_and(|known| *known != endpoint) {
+        if self
+            .endpoints
+            .get(service.as_str())
+            .is_some_and(|known| *known != endpoint)
+        {
             return None;
         }
         let listed = mcp.tools(service.as_str()).ok()?;

@@ -36,7 +36,7 @@ pub(crate) enum McpCommand {
     /// Change the given settings of a service that you added; the others stay
     Update(UpdateServiceCommand),
     /// Remove a service that you added
-    Remove(RemoveServiceCommand),
+    Remove(ServiceCommand),
     /// List all services, and the project's file if you have not trusted it
     List(ListServicesCommand),
     /// Show a service: its settings, its tools, and the tools that cannot be called
@@ -51,6 +51,8 @@ pub(crate) enum McpCommand {
     Import(ImportServicesCommand),
     /// Show the services of the project's .mcp.json and, if you confirm, trust its present content and start each once
     Trust(TrustServicesCommand),
+    /// Withdraw the trust in the project's .mcp.json: no run uses its services from now on
+    Untrust(UntrustServicesCommand),
 }
 
 #[derive(Args)]
@@ -70,6 +72,9 @@ pub(crate) struct UpdateServiceCommand {
     /// Whether runs may have the service's tools
     #[arg(long, value_name = "BOOL")]
     pub(crate) enabled: Option<bool>,
+    /// The project folder, whose own services are named in errors
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
     #[command(flatten)]
     pub(crate) options: ServiceOptions,
 }
@@ -122,13 +127,6 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 #[derive(Args)]
-pub(crate) struct RemoveServiceCommand {
-    /// The service
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-}
-
-#[derive(Args)]
 pub(crate) struct ListServicesCommand {
     /// The project folder, whose own services are included
     #[arg(long, short, value_name = "DIR", default_value = ".")]
@@ -166,6 +164,9 @@ pub(crate) struct ImportServicesCommand {
     /// The JSON file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// The folder for which ${workspaceFolder} stands in the file
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
 }
 
 #[derive(Args)]
@@ -176,4 +177,11 @@ pub(crate) struct TrustServicesCommand {
     /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct UntrustServicesCommand {
+    /// The project folder
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
 }
