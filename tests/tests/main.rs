@@ -47,6 +47,7 @@ mod scenarios;
 mod sentences;
 mod service;
 mod service_registry;
+mod service_replaced;
 mod service_runs;
 mod service_tokens;
 mod services;

@@ -17,7 +17,10 @@ fn server(faults: &[&str]) -> Vec<String> {
 
 /// `dirigent mcp` with these arguments, in the project.
 fn mcp(place: &Place, arguments: &[&str]) -> Ended {
-    let needs_project = ["list", "show", "start", "stop", "logs", "trust"].contains(&arguments[0]);
+    let needs_project = [
+        "list", "show", "start", "stop", "logs", "trust", "untrust", "import",
+    ]
+    .contains(&arguments[0]);
     let project: &[&str] = if needs_project {
         &["--workspace", "work"]
     } else {
@@ -124,7 +127,7 @@ fn mcp_1_a_service_that_cannot_start_is_saved_with_its_reason_and_its_last_messa
         added.stderr
     );
     assert!(
-        added.stderr.contains("dirigent mcp logs broken"),
+        added.stderr.ends_with("\nnext: dirigent mcp update broken\n"),
         "{}",
         added.stderr
     );
@@ -132,6 +135,13 @@ fn mcp_1_a_service_that_cannot_start_is_saved_with_its_reason_and_its_last_messa
     assert!(list.starts_with("broken  error, 0 tools"), "{list}");
     let logs = mcp(&place, &["logs", "broken"]).with_code(0);
     assert_eq!(logs.stdout, "cannot find the token\n");
+    assert!(
+        added.stderr.contains("starting broken to learn its tools\n")
+            && added.stderr.contains("| cannot find the token\n"),
+        "{}",
+        added.stderr
+    );
+    assert_eq!(added.stdout.lines().count(), 1, "{}", added.stdout);
     let failed = mcp(&place, &["start", "broken"]).with_code(1).stderr;
     assert!(
         failed.contains("cannot find the token") && failed.contains("dirigent mcp logs broken"),
@@ -174,10 +184,17 @@ fn mcp_1_bad_input_is_refused_with_what_to_do() {
         &["env.API_KEY seems to contain a password", "${VARIABLE}"],
     );
     check(add(&place, "a", &["--env", "=x"], &[]), &["NAME=VALUE"]);
-    check(mcp(&place, &["add", "a"]), &["command: is not set"]);
+    check(
+        mcp(&place, &["add", "a"]),
+        &["the command after `--` is not set", "or set --url to its address"],
+    );
+    check(
+        add(&place, "a", &["--keyword", " "], &[]),
+        &["--keyword contains an empty word"],
+    );
     check(
         mcp(&place, &["add", "a", "--url", "no address"]),
-        &["url: is not an address"],
+        &["--url is not an address"],
     );
     check(
         mcp(
@@ -228,6 +245,85 @@ fn mcp_1_a_file_of_another_client_is_imported_and_what_is_skipped_is_said() {
     assert!(broken.contains("work/broken.json: line 1, column "), "{broken}");
     let missing = mcp(&place, &["import", "work/missing.json"]).with_code(2).stderr;
     assert!(missing.contains("work/missing.json: No such file"), "{missing}");
+}
+
+#[test]
+fn mcp_1_a_program_that_is_no_server_is_an_error_without_words_of_the_protocol_library() {
+    let place = Place::new();
+    let added = mcp(&place, &["add", "cat", "--start-timeout", "1s", "--", "cat"]).with_code(1);
+    assert_eq!(
+        added.stderr,
+        "starting cat to learn its tools\n\
+         error: the service cat is saved, but cannot be started: it did not answer as an MCP server within 1 s: check its command or URL, or \
+         raise --start-timeout if it needs longer\n\
+         next: dirigent mcp update cat\n"
+    );
+}
+
+#[test]
+fn mcp_1_a_file_without_services_is_refused_and_says_so() {
+    let place = Place::new();
+    place.write("none.json", "{\"mcpServers\": {}}");
+    let imported = mcp(&place, &["import", "work/none.json"]).with_code(2);
+    assert_eq!(imported.stderr, "error: work/none.json has no services\n");
+    place.write(".mcp.json", "{\"mcpServers\": {}}");
+    let trusted = mcp(&place, &["trust", "--yes"]).with_code(2);
+    assert!(
+        trusted.stderr.contains(".mcp.json has no services"),
+        "{}",
+        trusted.stderr
+    );
+}
+
+#[test]
+fn mcp_1_a_projects_service_is_changed_in_its_file_and_its_trust_can_be_withdrawn() {
+    let place = Place::new();
+    let broken = server(&["fails"]);
+    let file = json!({"mcpServers": {
+        "parrot": {"command": broken[0], "args": broken[1..], "cwd": "${workspaceFolder}"},
+        "asks": {"command": "x", "env": {"KEY": "${input:key}"}},
+    }});
+    place.write(".mcp.json", &file.to_string());
+    let trusted = mcp(&place, &["trust", "--yes"]).with_code(1);
+    assert!(
+        trusted
+            .stdout
+            .contains("asks  cannot be used: ${input:key} asks for the input `key`"),
+        "{}",
+        trusted.stdout
+    );
+    for part in [
+        "starting parrot to learn its tools",
+        "the service parrot cannot be started",
+        ".mcp.json, then dirigent mcp trust",
+    ] {
+        assert!(trusted.stderr.contains(part), "{part}: {}", trusted.stderr);
+    }
+    for command in [
+        &["update", "parrot", "--timeout", "5s"][..],
+        &["remove", "parrot"],
+    ] {
+        let project = ["--workspace", "work"];
+        let refused = place
+            .dirigent(["mcp"].iter().chain(command).chain(&project))
+            .with_code(2)
+            .stderr;
+        assert!(
+            refused.contains("can only be changed there")
+                && refused.contains(".mcp.json, then dirigent mcp trust"),
+            "{refused}"
+        );
+    }
+
+    let withdrawn = mcp(&place, &["untrust"]).with_code(0).stdout;
+    assert!(
+        withdrawn.contains(".mcp.json is no longer trusted"),
+        "{withdrawn}"
+    );
+    assert_eq!(listed(&place)["services"], json!([]));
+    assert_eq!(listed(&place)["untrusted"]["changed"], false);
+    let again = mcp(&place, &["untrust"]).with_code(0).stderr;
+    assert!(again.contains("is not trusted"), "{again}");
 }
 
 #[test]

@@ -5,19 +5,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use dirigent::approval_rules::Within;
 use dirigent::config::{Config, Sources};
 use dirigent::mcp::{ServiceName, ServiceState, ToolList, WhyStopped};
 use dirigent::memory::Secret;
 use dirigent::services::{RegisteredService, ServiceError, ServiceOrigin, ServiceSettings};
-use dirigent::{Dirigent, DirigentError, EndReason, UserPresence};
+use dirigent::{Dirigent, DirigentError, UserPresence};
 use dirigent_tests::cli::root;
 use dirigent_tests::scripted::{Scripted, call, says};
 use dirigent_tests::stage::Stage;
 use serde_json::json;
 
 /// The settings of the test program with these faults.
-fn server(faults: &[&str]) -> ServiceSettings {
+pub(crate) fn server(faults: &[&str]) -> ServiceSettings {
     let script = root().join("crates/mcp/tests/server.py");
     let faults = faults.iter().map(|fault| (*fault).to_owned());
     ServiceSettings {
@@ -28,12 +27,12 @@ fn server(faults: &[&str]) -> ServiceSettings {
 }
 
 /// The settings of the test program, which notes each of its starts in a file.
-fn counted(file: &Path) -> ServiceSettings {
+pub(crate) fn counted(file: &Path) -> ServiceSettings {
     server(&[&format!("pids={}", file.display())])
 }
 
 /// How often a counted program was started: it writes three lines each time.
-fn starts(file: &Path) -> usize {
+pub(crate) fn starts(file: &Path) -> usize {
     fs::read_to_string(file).unwrap_or_default().lines().count() / 3
 }
 
@@ -42,7 +41,7 @@ async fn opened(stage: &Stage) -> Dirigent {
     with_model(stage, Scripted::new()).await
 }
 
-async fn with_model(stage: &Stage, model: Scripted) -> Dirigent {
+pub(crate) async fn with_model(stage: &Stage, model: Scripted) -> Dirigent {
     stage.builder(model).build().await.unwrap()
 }
 
@@ -302,7 +301,10 @@ async fn mcp_1_a_file_of_another_client_is_imported_without_its_secrets() {
         "off": {"command": "/no/such/program", "disabled": true},
         "odd": {},
     }});
-    let imported = dirigent.import_services(&text.to_string()).await.unwrap();
+    let imported = dirigent
+        .import_services(&text.to_string(), &stage.workspace())
+        .await
+        .unwrap();
     assert_eq!(names(&imported.added), ["good", "off"]);
     assert_eq!(imported.added[0].state, ServiceState::Running);
     assert!(!imported.added[1].settings.enabled && imported.added[1].last_start.is_none());
@@ -314,9 +316,9 @@ async fn mcp_1_a_file_of_another_client_is_imported_without_its_secrets() {
     assert_eq!(skipped, ["odd", "secret", "taken"]);
     assert!(imported.skipped[1].reason.contains("env.GITHUB_TOKEN"));
 
-    let error = refused(dirigent.import_services("{").await).to_string();
+    let error = refused(dirigent.import_services("{", &stage.workspace()).await).to_string();
     assert!(
-        error.starts_with("the services cannot be read: line 1, column 1:"),
+        error.starts_with("the services cannot be read: line 1, column 1 is not valid JSON"),
         "{error}"
     );
     dirigent.shutdown().await.unwrap();
@@ -500,7 +502,7 @@ async fn mcp_1_an_import_adds_all_services_and_says_which_cannot_be_used() {
     let script = root().join("crates/mcp/tests/server.py");
     let service = json!({"command": "/usr/bin/python3", "args": [script]});
     let text = json!({"mcpServers": {"a": service, "b": service, "c": service}}).to_string();
-    let imported = dirigent.import_services(&text).await.unwrap();
+    let imported = dirigent.import_services(&text, &stage.workspace()).await.unwrap();
     assert_eq!(names(&imported.added), ["a", "c"]);
     assert_eq!(imported.skipped[0].name, "b");
     let reason = &imported.skipped[0].reason;
@@ -528,37 +530,5 @@ async fn mcp_1_removing_a_service_leaves_a_configured_one_of_its_name_stopped() 
         listed.find("echo").unwrap().state,
         ServiceState::Stopped(WhyStopped::ByUser)
     );
-    dirigent.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn approve_1_a_rule_about_a_services_tools_does_not_count_for_another_program_of_its_name() {
-    let stage = Stage::new();
-    let turn = || {
-        let echo = json!({"name": "mcp__echo__echo", "arguments": {"text": "heard"}});
-        [call("call_tool", echo), says("Heard.")]
-    };
-    // The first and the last call wait for an approval that nobody gives.
-    let [waits, _] = turn();
-    let [waits_again, _] = turn();
-    let model = Scripted::new().lead([waits].into_iter().chain(turn()).chain([waits_again]));
-    let dirigent = with_model(&stage, model).await;
-    dirigent.add_service("echo", server(&[])).await.unwrap();
-    let run = async || {
-        let run = dirigent.start(stage.goal("Use the echo tool")).await.unwrap();
-        (run.id(), run.outcome().await.unwrap().end.clone())
-    };
-    let (first, end) = run().await;
-    assert_eq!(end, Some(EndReason::UserRequired));
-    let calls = "mcp__echo__*".parse().unwrap();
-    let rules = dirigent.approval_rules();
-    rules.allow(first, Within::Everywhere, calls).await.unwrap();
-    assert_eq!(run().await.1, Some(EndReason::GoalAchieved));
-
-    dirigent
-        .update_service("echo", server(&["greets"]))
-        .await
-        .unwrap();
-    assert_eq!(run().await.1, Some(EndReason::UserRequired));
     dirigent.shutdown().await.unwrap();
 }

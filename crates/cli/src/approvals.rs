@@ -1,5 +1,6 @@
 //! `approvals`: the rules by which the user always allows calls.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use console::style;
@@ -37,10 +38,21 @@ async fn rules_of(dirigent: Option<Dirigent>) -> anyhow::Result<Vec<ApprovalRule
 }
 
 async fn list(db: Option<PathBuf>, command: &ListApprovalsCommand, output: &Output) -> anyhow::Result<Exit> {
-    let rules = rules_of(open_if_created(db).await?).await?;
+    let dirigent = open_if_created(db).await?;
+    let outdated = match &dirigent {
+        Some(dirigent) => outdated(dirigent).await?,
+        None => BTreeSet::new(),
+    };
+    let rules = rules_of(dirigent).await?;
     for rule in &rules {
+        let is_outdated = outdated.contains(&rule.id);
         output.print(&if command.json {
-            render::approval_rule(rule).to_string()
+            let mut json = render::approval_rule(rule);
+            json["outdated"] = is_outdated.into();
+            json.to_string()
+        } else if is_outdated {
+            let why = "does not count: its service has another program or address now";
+            format!("{}\n    {}", line(rule), style(why).yellow())
         } else {
             line(rule)
         });
@@ -49,6 +61,23 @@ async fn list(db: Option<PathBuf>, command: &ListApprovalsCommand, output: &Outp
         output.note("no rules yet: to add one, answer `always` when a call is waiting for your approval");
     }
     Ok(Exit::Success)
+}
+
+/// Returns the numbers of the rules that do not count, because their service is another one now. The project of a rule that is not about a
+/// folder is the current one.
+async fn outdated(dirigent: &Dirigent) -> anyhow::Result<BTreeSet<u64>> {
+    let rules = dirigent.approval_rules();
+    let mut folders = BTreeSet::from([PathBuf::from(".")]);
+    for rule in rules.list().await? {
+        if let (RuleScope::Workspace(folder), Some(_)) = (&rule.scope, &rule.service) {
+            folders.insert(PathBuf::from(folder));
+        }
+    }
+    let mut outdated = BTreeSet::new();
+    for folder in folders {
+        outdated.extend(rules.outdated_in(&folder, None).await?.iter().map(|rule| rule.id));
+    }
+    Ok(outdated)
 }
 
 async fn remove(

@@ -25,7 +25,7 @@ pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
 pub(crate) use mcp::{
     AddServiceCommand, ImportServicesCommand, ListServicesCommand, McpCommand, ServeMcpCommand,
     ServiceCommand, ServiceOptions, ServicesCommand, ShowServiceCommand, TrustServicesCommand,
-    UpdateServiceCommand,
+    UntrustServicesCommand, UpdateServiceCommand,
 };
 pub(crate) use memory::{
     AddFactCommand, DeleteFactCommand, ListFactsCommand, MemoryCommand, SearchFactsCommand, ShowFactCommand,

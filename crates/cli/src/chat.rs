@@ -115,7 +115,7 @@ impl<'a> Chat<'a> {
             }
         }
         let conversation = dirigent.conversation(conversation.id()).await?;
-        mcp::warn_untrusted(&dirigent, &info.workspace, output).await?;
+        mcp::warn(&dirigent, &info.workspace, Some(conversation.id()), output).await?;
         // No greeting is shown here, so only this note tells the user that the conversation works in another folder.
         let is_elsewhere = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())

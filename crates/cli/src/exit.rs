@@ -10,12 +10,14 @@ pub(crate) const HELP: &str = "\
 Exit codes:
   0    the goal was achieved, or the command succeeded
   1    the run failed: the goal cannot be achieved, or an error ended the run; or standard output
-       could not be written (a closed pipe is not an error); or `journal check` found damage
+       could not be written (a closed pipe is not an error); or `journal check` found damage; or
+       `mcp` saved or trusted a service that cannot be started, or skipped one
   2    the command was refused: invalid arguments; an empty goal; an unusable workspace; no git
        repository for a worktree; a run that is unknown, has ended, belongs to another process or
        rejects the message; an unusable recording or exported run; an unusable workflow; a fact that
        the memory refuses or does not have; a system prompt that is invalid, does not exist or has
-       changed since; an unknown approval rule; a file that cannot be undone or already exists; changes
+       changed since; an unknown approval rule; an MCP service that is unknown, exists already or has
+       invalid settings, or a file without services; a file that cannot be undone or already exists; changes
        of a worktree that conflict with yours; an address or a token file that `serve` cannot use
   3    a limit ended the run: iterations, time, tokens, cost, model calls, or the turns or time of
        its lead or reflector; continue it, with a higher limit if it has one: dirigent resume RUN

@@ -1,7 +1,7 @@
 //! The hint after an error: the command to run next. The errors of the libraries do not name CLI commands.
 
 use dirigent::approval_rules::ApprovalRuleError;
-use dirigent::mcp::McpError;
+use dirigent::mcp::{McpError, ServiceName};
 use dirigent::memory::MemoryError;
 use dirigent::services::{ServiceError, ServiceOrigin};
 use dirigent::system_prompts::SystemPromptError;
@@ -50,10 +50,21 @@ fn after_service_error(error: &ServiceError) -> Option<String> {
             name,
             origin: ServiceOrigin::Store { .. },
         } => Some(format!("dirigent mcp update {name}")),
-        ServiceError::Exists { name, .. } | ServiceError::NotStored { name, .. } => {
-            Some(format!("dirigent mcp show {name}"))
-        }
+        ServiceError::Exists { name, .. } => Some(format!("dirigent mcp show {name}")),
+        ServiceError::NotStored { name, origin } => Some(change_service(name, origin)),
         _ => None,
+    }
+}
+
+/// How the user changes the settings of a service.
+pub(crate) fn change_service(name: &ServiceName, origin: &ServiceOrigin) -> String {
+    match origin {
+        ServiceOrigin::Store { .. } => format!("dirigent mcp update {name}"),
+        ServiceOrigin::Configuration => format!("change [mcp.{name}] in your configuration"),
+        ServiceOrigin::Project(path) => format!(
+            "change {}, then dirigent mcp trust",
+            sanitize(&path.to_string_lossy())
+        ),
     }
 }
 

@@ -20,6 +20,7 @@ mod live;
 mod markdown;
 mod mcp;
 mod mcp_serve;
+mod mcp_settings;
 mod mcp_text;
 mod memory;
 mod models;
@@ -198,7 +199,8 @@ fn forbid_inspection() {
 /// Logs warnings to standard error. `DIRIGENT_LOG` sets another filter, such as `DIRIGENT_LOG=debug`.
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DIRIGENT_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        // The errors of the protocol library `rmcp` reach the user as errors of its service.
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

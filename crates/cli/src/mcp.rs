@@ -1,19 +1,24 @@
 //! `mcp`, except `mcp serve`: the services of the Model Context Protocol.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 
-use anyhow::Context as _;
 use dirigent::approval_rules::ApprovalRule;
-use dirigent::services::{RegisteredService, ServiceError, ServiceOrigin, ServiceSettings};
-use dirigent::{Dirigent, DirigentError, OfflineModel, render};
+use dirigent::mcp::{ServiceEvent, ServiceState};
+use dirigent::services::{
+    RegisteredService, ServiceError, ServiceList, ServiceOrigin, ServiceSettings, UntrustedServices,
+};
+use dirigent::{ConversationId, Dirigent, DirigentError, OfflineModel, render};
 
 use crate::agents::existing_folder;
 use crate::args::{
-    AddServiceCommand, ImportServicesCommand, ListServicesCommand, ServiceCommand, ServiceOptions,
-    ServicesCommand, ShowServiceCommand, TrustServicesCommand, UpdateServiceCommand,
+    AddServiceCommand, ImportServicesCommand, ListServicesCommand, ServiceCommand, ServicesCommand,
+    ShowServiceCommand, TrustServicesCommand, UntrustServicesCommand, UpdateServiceCommand,
 };
 use crate::config;
 use crate::exit::Exit;
+use crate::hint::change_service;
+use crate::mcp_settings::{as_options, changed, with_options};
 use crate::mcp_text::{endpoint_of, line, list_text, show_text, skipped_line, tools_text, untrusted_text};
 use crate::open::build;
 use crate::output::{Output, sanitize};
@@ -44,15 +49,18 @@ pub(crate) async fn mcp(
         ServicesCommand::Logs(command) => logs(&dirigent, &command, output).await,
         ServicesCommand::Import(command) => import(&dirigent, &command, output).await,
         ServicesCommand::Trust(command) => trust(&dirigent, &command, output).await,
+        ServicesCommand::Untrust(command) => untrust(&dirigent, &command, output).await,
     };
     dirigent.shutdown().await?;
     done
 }
 
-/// Warns, before a run, that the project's services are not used because the user has not trusted them.
-pub(crate) async fn warn_untrusted(
+/// Warns, before a run or a conversation, about services that are not used because the user has not trusted them or their settings are
+/// invalid, and about approval rules that do not count because their service is another one now.
+pub(crate) async fn warn(
     dirigent: &Dirigent,
     workspace: &Path,
+    conversation: Option<ConversationId>,
     output: &Output,
 ) -> Result<(), DirigentError> {
     let listed = dirigent.services(Some(workspace)).await?;
@@ -70,24 +78,68 @@ pub(crate) async fn warn_untrusted(
     for skipped in &listed.skipped {
         output.note(&format!("warning: service {}", skipped_line(skipped)));
     }
+    let rules = dirigent.approval_rules();
+    note_outdated_rules(&rules.outdated_in(workspace, conversation).await?, output);
     Ok(())
+}
+
+/// Says which approval rules do not count, because their service has another program or address now.
+fn note_outdated_rules(rules: &[ApprovalRule], output: &Output) {
+    for rule in rules {
+        output.note(&format!(
+            "your rule {} about {} does not count, because its service has another program or address now: such calls ask again",
+            rule.id,
+            one_line(&rule.calls.to_string())
+        ));
+    }
+    if let Some(rule) = rules.first() {
+        output.note(&format!(
+            "to delete a rule: dirigent approvals remove {}",
+            rule.id
+        ));
+    }
+}
+
+/// Runs an operation, and says which services it starts.
+async fn with_progress<T>(dirigent: &Dirigent, output: &Output, operation: impl Future<Output = T>) -> T {
+    let mut events = dirigent.mcp().watch();
+    let mut operation = pin!(operation);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut operation => return done,
+            event = events.recv() => {
+                if let Ok(ServiceEvent::State { service, state: ServiceState::Starting }) = event {
+                    output.note(&format!("starting {service} to learn its tools"));
+                }
+            }
+        }
+    }
 }
 
 async fn add(dirigent: &Dirigent, command: AddServiceCommand, output: &Output) -> anyhow::Result<Exit> {
     let settings = changed(ServiceSettings::default(), command.options)?;
-    let service = dirigent.add_service(&command.name, settings).await?;
+    let adding = dirigent.add_service(&command.name, settings);
+    let service = with_progress(dirigent, output, adding)
+        .await
+        .map_err(as_options)?;
     Ok(report_start("Added", &service, output))
 }
 
 async fn update(dirigent: &Dirigent, command: UpdateServiceCommand, output: &Output) -> anyhow::Result<Exit> {
-    let services = dirigent.services(None).await?;
-    let service = services.find(&command.name).map_err(DirigentError::from)?;
+    let service = find(dirigent, &command.name, &command.workspace).await?;
     let settings = ServiceSettings {
         enabled: command.enabled.unwrap_or(service.settings.enabled),
         ..changed(service.settings.clone(), command.options)?
     };
     let before = service.settings.clone();
-    let updated = dirigent.update_service(&command.name, settings).await?;
+    if !matches!(service.origin, ServiceOrigin::Store { .. }) {
+        return Err(not_stored(service).into());
+    }
+    let updating = dirigent.update_service(&command.name, settings);
+    let updated = with_progress(dirigent, output, updating)
+        .await
+        .map_err(as_options)?;
     let endpoint = |settings: &ServiceSettings| {
         let program = (
             settings.command.clone(),
@@ -98,90 +150,64 @@ async fn update(dirigent: &Dirigent, command: UpdateServiceCommand, output: &Out
     };
     if endpoint(&before) != endpoint(&updated.settings) {
         output.note(&format!("before: {}", one_line(&endpoint_of(&before))));
-        note_outdated_rules(dirigent, &updated, output).await?;
+        let prefix = format!("mcp__{}__", updated.name);
+        let mut rules = dirigent.approval_rules().list().await?;
+        rules.retain(|rule| rule.calls.tool.starts_with(&prefix));
+        note_outdated_rules(&rules, output);
     }
     Ok(report_start("Updated", &updated, output))
 }
 
-/// Says that rules about the tools of a service do not count for its new program or address.
-async fn note_outdated_rules(
-    dirigent: &Dirigent,
-    service: &RegisteredService,
-    output: &Output,
-) -> Result<(), DirigentError> {
-    let prefix = format!("mcp__{}__", service.name);
-    let rules = dirigent.approval_rules().list().await?;
-    let is_outdated = |rule: &&ApprovalRule| rule.calls.tool.starts_with(&prefix);
-    let outdated: Vec<String> = rules
-        .iter()
-        .filter(is_outdated)
-        .map(|rule| one_line(&rule.calls.to_string()))
-        .collect();
-    if !outdated.is_empty() {
-        output.note(&format!(
-            "the service {} is another one now, so what you always allowed of it asks again: {}",
-            service.name,
-            outdated.join(", ")
-        ));
+fn not_stored(service: RegisteredService) -> DirigentError {
+    ServiceError::NotStored {
+        name: service.name,
+        origin: service.origin,
     }
-    Ok(())
-}
-
-/// Returns the settings with those that the options give.
-fn changed(settings: ServiceSettings, options: ServiceOptions) -> anyhow::Result<ServiceSettings> {
-    let mut settings = settings;
-    if let Some((command, args)) = options.command.split_first() {
-        settings.command = Some(command.clone());
-        settings.args = args.to_vec();
-        settings.url = None;
-        settings.headers.clear();
-        settings.bearer_token_env = None;
-    }
-    if let Some(url) = options.url {
-        settings.url = Some(url);
-        settings.command = None;
-        settings.args.clear();
-        settings.env.clear();
-        settings.cwd = None;
-    }
-    settings.env.extend(options.env);
-    settings.headers.extend(options.headers);
-    if let Some(folder) = options.cwd {
-        settings.cwd =
-            Some(std::path::absolute(&folder).with_context(|| format!("--cwd {}", folder.display()))?);
-    }
-    if !options.keywords.is_empty() {
-        settings.trigger_keywords = options.keywords;
-    }
-    settings.bearer_token_env = options.bearer_token_env.or(settings.bearer_token_env);
-    settings.timeout = options.timeout.unwrap_or(settings.timeout);
-    settings.start_timeout = options.start_timeout.unwrap_or(settings.start_timeout);
-    settings.description = options.description.or(settings.description);
-    settings.trust = options.trust.unwrap_or(settings.trust);
-    Ok(settings)
+    .into()
 }
 
 /// Reports the result of starting a service once.
 fn report_start(done: &str, service: &RegisteredService, output: &Output) -> Exit {
     output.print(&format!("{done} {}", line(service)));
-    output.print(&tools_text(service));
+    print_tools(service, output);
     let last_start = service.last_start.as_ref().filter(|_| service.settings.enabled);
-    if let Some(error) = last_start.and_then(|start| start.error.as_ref()) {
-        output.error(&sanitize(&format!(
-            "the service {} is saved, but cannot be started: {error}",
-            service.name
-        )));
-        output.note(&format!(
-            "next: dirigent mcp logs {name}, or dirigent mcp update {name}",
-            name = service.name
-        ));
-        return Exit::Failed;
+    let Some((start, error)) = last_start.and_then(|start| Some((start, start.error.as_ref()?))) else {
+        return Exit::Success;
+    };
+    let (is_saved, error) = match &service.origin {
+        ServiceOrigin::Store { .. } => ("is saved, but cannot be started", with_options(error)),
+        ServiceOrigin::Configuration | ServiceOrigin::Project(_) => ("cannot be started", error.clone()),
+    };
+    output.error(&sanitize(&format!(
+        "the service {} {is_saved}: {error}",
+        service.name
+    )));
+    for message in &start.stderr {
+        output.note(&format!("  | {}", one_line(message)));
     }
-    Exit::Success
+    output.note(&format!(
+        "next: {}",
+        change_service(&service.name, &service.origin)
+    ));
+    Exit::Failed
 }
 
-async fn remove(dirigent: &Dirigent, name: &str, output: &Output) -> anyhow::Result<Exit> {
-    dirigent.remove_service(name).await?;
+fn print_tools(service: &RegisteredService, output: &Output) {
+    let tools = tools_text(service);
+    if !tools.is_empty() {
+        output.print(&tools);
+    }
+}
+
+async fn remove(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) -> anyhow::Result<Exit> {
+    let name = &command.name;
+    match dirigent.remove_service(name).await {
+        Err(DirigentError::Service(ServiceError::NoSuchService { .. })) => {
+            // It may be a service of the project.
+            return Err(not_stored(find(dirigent, name, &command.workspace).await?).into());
+        }
+        removed => removed?,
+    }
     output.print(&sanitize(&format!("Removed {name}")));
     Ok(Exit::Success)
 }
@@ -193,7 +219,9 @@ async fn list(dirigent: &Dirigent, command: &ListServicesCommand, output: &Outpu
         output.print(&render::services(&listed).to_string());
         return Ok(Exit::Success);
     }
-    output.print(&list_text(&listed));
+    if listed != ServiceList::default() {
+        output.print(&list_text(&listed));
+    }
     if listed.services.is_empty() {
         output.note("no services yet; add one with `dirigent mcp add NAME -- COMMAND`");
     }
@@ -219,13 +247,27 @@ async fn find(dirigent: &Dirigent, name: &str, workspace: &Path) -> anyhow::Resu
 
 async fn start(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) -> anyhow::Result<Exit> {
     let folder = existing_folder(&command.workspace)?;
-    let service = dirigent.start_service(&command.name, Some(&folder)).await?;
-    output.print(&tools_text(&service));
+    let service = find(dirigent, &command.name, &command.workspace).await?;
+    if !service.settings.enabled {
+        output.error(&format!("the service {} is disabled", service.name));
+        output.note(&format!("next: {}", enable_service(&service)));
+        return Ok(Exit::Usage);
+    }
+    let starting = dirigent.start_service(&command.name, Some(&folder));
+    let service = with_progress(dirigent, output, starting).await?;
+    print_tools(&service, output);
     output.note(&format!(
         "the service {} can be started; it stops when this command ends, and runs start it when they need it",
         service.name
     ));
     Ok(Exit::Success)
+}
+
+fn enable_service(service: &RegisteredService) -> String {
+    match &service.origin {
+        ServiceOrigin::Store { .. } => format!("dirigent mcp update {} --enabled true", service.name),
+        origin => change_service(&service.name, origin),
+    }
 }
 
 async fn stop(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) -> anyhow::Result<Exit> {
@@ -266,13 +308,20 @@ async fn import(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let text = read(&command.file).await?;
-    let imported = dirigent.import_services(&text).await;
-    let imported = imported.map_err(|error| match error {
-        DirigentError::Service(ServiceError::Import(problem)) => {
-            file_error(&command.file, problem.to_string())
-        }
-        error => error,
-    })?;
+    let folder = existing_folder(&command.workspace)?;
+    let importing = dirigent.import_services(&text, &folder);
+    let imported = with_progress(dirigent, output, importing)
+        .await
+        .map_err(|error| match error {
+            DirigentError::Service(ServiceError::Import(problem)) => {
+                file_error(&command.file, problem.to_string())
+            }
+            error => error,
+        })?;
+    if imported.added.is_empty() && imported.skipped.is_empty() {
+        output.error(&sanitize(&format!("{} has no services", command.file.display())));
+        return Ok(Exit::Usage);
+    }
     let mut exit = Exit::Success;
     for service in &imported.added {
         let started = report_start("Added", service, output);
@@ -309,22 +358,14 @@ fn file_error(path: &Path, problem: String) -> DirigentError {
 async fn trust(dirigent: &Dirigent, command: &TrustServicesCommand, output: &Output) -> anyhow::Result<Exit> {
     let folder = existing_folder(&command.workspace)?;
     let listed = dirigent.services(Some(&folder)).await?;
-    let Some(file) = listed.untrusted else {
-        for skipped in &listed.skipped {
-            output.error(&skipped_line(skipped));
-        }
-        let of_project = |service: &&RegisteredService| matches!(service.origin, ServiceOrigin::Project(_));
-        let trusted = listed.services.iter().filter(of_project).count();
-        if trusted > 0 {
-            output.note("the project's .mcp.json is trusted already");
-            return Ok(Exit::Success);
-        }
-        if listed.skipped.is_empty() {
-            output.error("the project has no .mcp.json with services");
-        }
-        return Ok(Exit::Failed);
+    let Some(file) = &listed.untrusted else {
+        return Ok(report_no_untrusted(&listed, output));
     };
-    output.print(&untrusted_text(&file));
+    if file.services.is_empty() {
+        output.error(&sanitize(&format!("{} has no services", file.path.display())));
+        return Ok(Exit::Usage);
+    }
+    output.print(&untrusted_text(file));
     if !command.yes {
         if !output.is_interactive() {
             output.error("nothing was trusted: read what it starts, then add --yes");
@@ -336,8 +377,29 @@ async fn trust(dirigent: &Dirigent, command: &TrustServicesCommand, output: &Out
             return Ok(Exit::Success);
         }
     }
-    let trusted = dirigent.trust_services(&file).await?;
+    let trusted = with_progress(dirigent, output, dirigent.trust_services(file)).await?;
     output.print(&sanitize(&format!("{} is trusted", file.path.display())));
+    Ok(report_trusted(file, &trusted, output))
+}
+
+/// Reports why a project has no file to trust.
+fn report_no_untrusted(listed: &ServiceList, output: &Output) -> Exit {
+    for skipped in &listed.skipped {
+        output.error(&skipped_line(skipped));
+    }
+    let is_of_project = |service: &RegisteredService| matches!(service.origin, ServiceOrigin::Project(_));
+    if listed.services.iter().any(is_of_project) {
+        output.note("the project's .mcp.json is trusted already");
+        return Exit::Success;
+    }
+    if listed.skipped.is_empty() {
+        output.error("the project has no .mcp.json with services");
+    }
+    Exit::Usage
+}
+
+/// Reports the services of a file that was just trusted.
+fn report_trusted(file: &UntrustedServices, trusted: &ServiceList, output: &Output) -> Exit {
     let mut exit = Exit::Success;
     let origin = ServiceOrigin::Project(file.path.clone());
     for service in &trusted.services {
@@ -346,13 +408,30 @@ async fn trust(dirigent: &Dirigent, command: &TrustServicesCommand, output: &Out
             exit = if exit == Exit::Success { started } else { exit };
         } else if service.hides.contains(&origin) {
             output.note(&format!(
-                "its service {} is not used, because a service with this name already exists",
-                service.name
+                "its service {} is not used, because there is one with this name in {}",
+                service.name, service.origin
             ));
         }
     }
     for skipped in &trusted.skipped {
         output.error(&format!("skipped {}", skipped_line(skipped)));
+        exit = Exit::Failed;
     }
-    Ok(exit)
+    exit
+}
+
+async fn untrust(
+    dirigent: &Dirigent,
+    command: &UntrustServicesCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let folder = existing_folder(&command.workspace)?;
+    match dirigent.withdraw_services_trust(&folder).await? {
+        Some(path) => {
+            output.print(&sanitize(&format!("{} is no longer trusted", path.display())));
+            output.note("runs that already use its services are not affected");
+        }
+        None => output.note("the project's .mcp.json is not trusted, so nothing has changed"),
+    }
+    Ok(Exit::Success)
 }

@@ -117,12 +117,14 @@ pub(crate) fn untrusted_text(file: &UntrustedServices) -> String {
             let _ = writeln!(text, "    folder: {}", one_line(&folder.display().to_string()));
         }
     }
-    let unusable = file.services.iter().filter(|name| {
-        let mut usable = file.settings.keys();
-        usable.all(|usable| usable.as_str() != **name)
-    });
-    for name in unusable {
-        let _ = writeln!(text, "  {}  {}", one_line(name), style("cannot be used").red());
+    for skipped in &file.skipped {
+        let _ = writeln!(
+            text,
+            "  {}  {} {}",
+            one_line(&skipped.name),
+            style("cannot be used:").red(),
+            one_line(&skipped.reason)
+        );
     }
     text
 }

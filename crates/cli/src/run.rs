@@ -58,7 +58,7 @@ pub(crate) async fn start_new(
     let dirigent = open_configured(db, &config).await?;
     let agents = dirigent.agents(Some(&command.workspace)).await?;
     agents::warn_refused(&agents, output);
-    mcp::warn_untrusted(&dirigent, &command.workspace, output).await?;
+    mcp::warn(&dirigent, &command.workspace, None, output).await?;
     let limits = command.limits.with_defaults(config.limits());
     if limits.max_cost.is_some() {
         warn_unpriced(&config, output);

@@ -50,6 +50,7 @@ fn spec() -> RunSpec {
         project: None,
         probes: Vec::new(),
         services: Vec::new(),
+        service_endpoints: Default::default(),
         reads_diff: false,
         workflow: None,
         turn: None,

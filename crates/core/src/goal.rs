@@ -16,6 +16,10 @@ pub struct AskedService {
     /// Why the service cannot be used now; `None` if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// True if an earlier turn of the conversation asked for the service and this goal does not. The lead knows the service's tools from
+    /// that turn, so this turn's message does not list them again (MCP-4).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_from_earlier_turn: bool,
 }
 
 /// A text file of the workspace that a goal includes. The lead reads it with the goal.

@@ -59,6 +59,10 @@ pub struct RunSpec {
     /// The services of the Model Context Protocol that the goal asks for (MCP-3).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<AskedService>,
+    /// A digest of the program or the address of each service that the run may use, by the service's name. A service of this name with
+    /// another program or address is never called for the run (APPROVE-3). A service that is missing here is not checked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub service_endpoints: Arc<BTreeMap<String, String>>,
 }
 
 /// The workflow of a run, and how it restricts the run. `setup` contains the restricted tools and rules.

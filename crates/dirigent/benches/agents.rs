@@ -190,6 +190,7 @@ fn spec(workspace: &Path, goal: String, subtasks: u32, model: &str) -> RunSpec {
         project: None,
         probes: Vec::new(),
         services: Vec::new(),
+        service_endpoints: Default::default(),
         reads_diff: false,
         workflow: None,
         turn: None,

@@ -9,10 +9,15 @@
 //! never approves a plan. A rule about the tools of an MCP service counts only for the program or the address that the service had when the user
 //! allowed its calls: another service of the same name asks again.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use dirigent_core::id::{ConversationId, RunId};
+use dirigent_core::journal::Input;
 use dirigent_core::policy::{Rule, Ruling};
+use dirigent_core::run::RunInput;
+use dirigent_core::spec::RunSpec;
 use dirigent_core::steering::Steering;
 use dirigent_mcp::{ServiceConfig, service_of};
 use dirigent_runtime::{Orchestrator, RunHandle, RuntimeError, SteerOutcome};
@@ -27,6 +32,9 @@ use crate::{Dirigent, DirigentError};
 
 pub use dirigent_core::policy::CallPattern;
 pub use dirigent_store::{RuleScope, StoredRule as ApprovalRule};
+
+/// The digest of the program or the address of each service, by its name.
+pub(crate) type ServiceEndpoints = Arc<BTreeMap<String, String>>;
 
 /// The scope of a rule: where it allows calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,18 +102,18 @@ impl Dirigent {
         }
     }
 
-    /// The rules of a new run, as part of its policy.
+    /// The rules of a new run, as part of its policy. `endpoints` are those of the services that the run may use.
     pub(crate) async fn starting_rules(
         &self,
         workspace: &str,
         conversation: Option<ConversationId>,
+        endpoints: ServiceEndpoints,
     ) -> Result<Vec<Rule>, DirigentError> {
         let of_conversation = conversation.map(RuleScope::Conversation);
         let mut scopes = vec![RuleScope::Everywhere, RuleScope::Workspace(workspace.to_owned())];
         scopes.extend(of_conversation);
-        let (services, folder) = (self.services.configured().to_vec(), PathBuf::from(workspace));
         let stored = self
-            .reading(move |journal| rules_in(journal, &scopes, services, &folder))
+            .reading(move |journal| rules_in(journal, &scopes, &endpoints))
             .await?;
         let allow = |rule: ApprovalRule| Rule {
             ruling: Ruling::Allow,
@@ -123,8 +131,9 @@ impl Dirigent {
         known: &[Rule],
         workspace: &str,
         conversation: Option<ConversationId>,
+        endpoints: ServiceEndpoints,
     ) {
-        let rules = match self.starting_rules(workspace, conversation).await {
+        let rules = match self.starting_rules(workspace, conversation, endpoints).await {
             Ok(rules) => rules,
             Err(error) => {
                 tracing::warn!(run = %run.id(), %error, "a new run may lack approval rules that were just saved");
@@ -153,8 +162,8 @@ impl ApprovalRules {
         let services = self.services.clone();
         let save = move |journal: &Journal| save(journal, run, within, calls, services);
         let rule = with_journal(&self.journal, save).await?;
-        let (saved, services) = (rule.clone(), self.services.clone());
-        let active = move |journal: &Journal| Ok(active_runs(journal, &saved, services)?);
+        let saved = rule.clone();
+        let active = move |journal: &Journal| Ok(active_runs(journal, &saved)?);
         let active = with_journal(&self.journal, active).await?;
         let others = active.into_iter().filter(|other| *other != run);
         let others = others.map(async |other| {
@@ -193,17 +202,45 @@ impl ApprovalRules {
     /// # Errors
     /// An unknown run; an error of the journal.
     pub async fn of_run(&self, run: RunId) -> Result<Vec<ApprovalRule>, DirigentError> {
-        let services = self.services.clone();
         with_journal(&self.journal, move |journal| {
             let record = journal.run(run)?;
             let folder = users_folder(journal, &record)?;
             let mut scopes = vec![
                 RuleScope::Everywhere,
-                RuleScope::Workspace(folder.clone()),
+                RuleScope::Workspace(folder),
                 RuleScope::Run(run),
             ];
             scopes.extend(record.turn.map(|turn| RuleScope::Conversation(turn.conversation)));
-            Ok(rules_in(journal, &scopes, services, Path::new(&folder))?)
+            let endpoints = endpoints_of(journal, run)?;
+            Ok(rules_in(journal, &scopes, &endpoints)?)
+        })
+        .await
+    }
+
+    /// Lists the rules that a new run in a workspace, or of a conversation, would have, but that do not count, because the service that they
+    /// are about has another program or address now.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn outdated_in(
+        &self,
+        workspace: &Path,
+        conversation: Option<ConversationId>,
+    ) -> Result<Vec<ApprovalRule>, DirigentError> {
+        let (services, workspace) = (self.services.clone(), workspace.to_owned());
+        with_journal(&self.journal, move |journal| {
+            let folder = workspace.canonicalize().unwrap_or(workspace);
+            let scope = RuleScope::Workspace(folder.to_string_lossy().into_owned());
+            let mut scopes = vec![RuleScope::Everywhere, scope];
+            scopes.extend(conversation.map(RuleScope::Conversation));
+            let mut rules = journal.approval_rules_in(&scopes)?;
+            if rules.iter().any(|rule| rule.service.is_some()) {
+                let present = endpoints(journal, services, &folder)?;
+                rules.retain(|rule| has_service(rule, &present) && !is_about(rule, &present));
+            } else {
+                rules.clear();
+            }
+            Ok(rules)
         })
         .await
     }
@@ -221,22 +258,45 @@ impl ApprovalRules {
     }
 }
 
-/// Reads the rules with one of these scopes for runs in a workspace. Leaves out those about tools of a service that is another one now. Blocks.
+/// Reads the rules with one of these scopes. Leaves out those about tools of a service that has another program or address here. Blocks.
 fn rules_in(
     journal: &Journal,
     scopes: &[RuleScope],
-    services: Vec<ServiceConfig>,
-    workspace: &Path,
+    endpoints: &BTreeMap<String, String>,
 ) -> Result<Vec<ApprovalRule>, StoreError> {
     let mut rules = journal.approval_rules_in(scopes)?;
-    if rules.iter().any(|rule| service_of(&rule.calls.tool).is_some()) {
-        let present = endpoints(journal, services, workspace)?;
-        rules.retain(|rule| match service_of(&rule.calls.tool) {
-            Some(service) => rule.service.as_ref() == present.get(&service),
-            None => true,
-        });
-    }
+    rules.retain(|rule| is_about(rule, endpoints));
     Ok(rules)
+}
+
+/// Returns true if the rule is about tools of a service that exists here.
+fn has_service(rule: &ApprovalRule, endpoints: &BTreeMap<String, String>) -> bool {
+    service_of(&rule.calls.tool).is_some_and(|service| endpoints.contains_key(service.as_str()))
+}
+
+/// Returns true unless the rule is about tools of a service that has another program or address here.
+fn is_about(rule: &ApprovalRule, endpoints: &BTreeMap<String, String>) -> bool {
+    match service_of(&rule.calls.tool) {
+        Some(service) => rule.service.as_ref() == endpoints.get(service.as_str()),
+        None => true,
+    }
+}
+
+/// Returns the endpoints of the services that a run may use, as they were when it started. Blocks.
+pub(crate) fn endpoints_of(journal: &Journal, run: RunId) -> Result<ServiceEndpoints, StoreError> {
+    let spec = first_spec(journal, run)?;
+    Ok(spec
+        .map(|spec| spec.service_endpoints.clone())
+        .unwrap_or_default())
+}
+
+/// Returns the spec of a run; `None` if it never began. Blocks.
+pub(crate) fn first_spec(journal: &Journal, run: RunId) -> Result<Option<Arc<RunSpec>>, StoreError> {
+    let first = journal.entries(run, 0, 1)?.into_iter().next();
+    Ok(match first.map(|entry| entry.input) {
+        Some(Input::Run(RunInput::Started { spec })) => Some(spec),
+        Some(_) | None => None,
+    })
 }
 
 /// Saves a rule, and returns it. Blocks.
@@ -261,10 +321,14 @@ fn save(
         return Err(ApprovalRuleError::Pattern.into());
     }
     let service = match service_of(&calls.tool) {
-        Some(service) => {
-            let folder = users_folder(journal, &record)?;
-            endpoints(journal, services, Path::new(&folder))?.remove(&service)
-        }
+        // The user allows calls of the service that the run uses, which may have been replaced in the meantime.
+        Some(service) => match endpoints_of(journal, run)?.get(service.as_str()) {
+            Some(endpoint) => Some(endpoint.clone()),
+            None => {
+                let folder = users_folder(journal, &record)?;
+                endpoints(journal, services, Path::new(&folder))?.remove(service.as_str())
+            }
+        },
         None => None,
     };
     let at = now();
@@ -282,12 +346,8 @@ fn save(
     }
 }
 
-/// Returns the active runs to which the rule applies: those within its scope that have the rule's service, if it names one. Blocks.
-fn active_runs(
-    journal: &Journal,
-    rule: &ApprovalRule,
-    services: Vec<ServiceConfig>,
-) -> Result<Vec<RunId>, StoreError> {
+/// Returns the active runs to which the rule applies: those within its scope that use the rule's service, if it names one. Blocks.
+fn active_runs(journal: &Journal, rule: &ApprovalRule) -> Result<Vec<RunId>, StoreError> {
     let active = RunFilter::new().state(RunState::Running).limit(usize::MAX);
     let mut runs = Vec::new();
     for record in journal.run_page(&active)?.runs {
@@ -300,15 +360,8 @@ fn active_runs(
         if !is_in_scope {
             continue;
         }
-        let has_service = match service_of(&rule.calls.tool) {
-            Some(service) => {
-                let folder = users_folder(journal, &record)?;
-                let present = endpoints(journal, services.clone(), Path::new(&folder))?;
-                present.get(&service) == rule.service.as_ref()
-            }
-            None => true,
-        };
-        if has_service {
+        let endpoints = endpoints_of(journal, record.run)?;
+        if is_about(rule, &endpoints) {
             runs.push(record.run);
         }
     }

@@ -114,9 +114,10 @@ impl Dirigent {
         let instructions = goal.instructions;
         let users_folder = users_folder.clone();
         let stored = self.stored_settings(&goal, &users_folder).await?;
-        let (rules, conversation) = (
+        let (rules, conversation, endpoints) = (
             stored.rules.clone(),
             goal.turn.as_ref().map(|turn| turn.conversation),
+            goal.own.service_endpoints.clone(),
         );
         let spec = blocking(move || {
             let of_goal = run_spec_factory.for_goal(&goal)?;
@@ -136,7 +137,7 @@ impl Dirigent {
         let handle = self.orchestrator.start_as(run, spec, user, own, told).await?;
         drop(lock);
         known_tools.watch(self.mcp.clone(), handle.clone());
-        self.send_later_rules(&handle, &rules, &users_folder, conversation)
+        self.send_later_rules(&handle, &rules, &users_folder, conversation, endpoints)
             .await;
         announce(&self.orchestrator, others, handle.id());
         Ok(handle)
@@ -347,9 +348,8 @@ impl Dirigent {
         let users_folder = self
             .reading(move |journal| users_folder(journal, &record))
             .await?;
-        let found = self.load_services(Some(Path::new(&users_folder))).await?;
-        found.ensure_none_is_taken()?;
-        let rules = self.starting_rules(&users_folder, None).await?;
+        let endpoints = self.load_services_for(run, &users_folder).await?;
+        let rules = self.starting_rules(&users_folder, None, endpoints).await?;
         let allowed = rules.into_iter().map(|rule| rule.calls).collect();
         let handle = self.orchestrator.fork(run, at, guidance, allowed, user).await?;
         drop(lock);

@@ -1,5 +1,6 @@
 //! The goal of a run.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -75,6 +76,8 @@ pub(crate) struct OwnParts {
     pub(crate) service_tools: Vec<ToolSpec>,
     /// The services of the run's project, which its agents may use in addition to the services of all runs.
     pub(crate) service_access: ServiceAccess,
+    /// The digest of the program or the address of each service that the run may use.
+    pub(crate) service_endpoints: Arc<BTreeMap<String, String>>,
     /// The reference of the model to ask in place of the default model; `None` for the default model.
     pub(crate) default_model: Option<String>,
 }

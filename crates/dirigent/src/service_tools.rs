@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use dirigent_core::id::RunId;
 use dirigent_core::intent::{self, Intent, IntentContext, KnownService, McpTarget, classify};
 use dirigent_core::spec::AskedService;
 use dirigent_core::tool::ToolSpec;
-use dirigent_mcp::{McpServices, ServiceInfo, ServiceState, WhyStopped, service_of, tool_prefix};
+use dirigent_mcp::{
+    McpServices, ServiceInfo, ServiceName, ServiceState, WhyStopped, service_of, tool_prefix,
+};
 use dirigent_store::RunRecord;
 use dirigent_tools::{ToolEntry, ToolRegistry, ToolSource};
 use futures::future::join_all;
 
+use crate::approval_rules::{ServiceEndpoints, endpoints_of, first_spec};
 use crate::blocking::blocking;
 use crate::services::{FoundServices, ServiceAccess};
 use crate::worktree::users_folder;
@@ -57,6 +62,7 @@ impl Dirigent {
             return Ok(goal);
         }
         goal.own.service_access = found.access();
+        goal.own.service_endpoints = Arc::new(found.endpoints());
         let (factory, folder, asked) = (
             self.run_spec_factory.clone(),
             PathBuf::from(workspace),
@@ -79,6 +85,8 @@ impl Dirigent {
             }
         }
         goal.services = self.asked_services(&mut goal, &found).await?;
+        let earlier = self.services_of_earlier_turns(&mut goal, &found).await?;
+        goal.services.extend(earlier);
         if let Err(error) = self.keep_starts().await {
             tracing::warn!(%error, "the tool lists of services could not be saved, so the services will be started again to list their tools");
         }
@@ -87,12 +95,33 @@ impl Dirigent {
 
     /// Loads the services of a resumed run into this process.
     pub(crate) async fn load_services_of(&self, record: &RunRecord) -> Result<(), DirigentError> {
-        let record = record.clone();
+        let (run, record) = (record.run, record.clone());
         let folder = self
             .reading(move |journal| users_folder(journal, &record))
             .await?;
-        let found = self.load_services(Some(Path::new(&folder))).await?;
-        Ok(found.ensure_none_is_taken()?)
+        self.load_services_for(run, &folder).await.map(drop)
+    }
+
+    /// Loads the services of a run that continues, or that another run continues, into this process. Returns the digests of the programs
+    /// or addresses that the run's services had when it started, and logs which services have others now: the run does not call these.
+    pub(crate) async fn load_services_for(
+        &self,
+        run: RunId,
+        users_folder: &str,
+    ) -> Result<ServiceEndpoints, DirigentError> {
+        let found = self.load_services(Some(Path::new(users_folder))).await?;
+        let present = found.endpoints();
+        found.ensure_none_is_taken()?;
+        let endpoints = self.reading(move |journal| endpoints_of(journal, run)).await?;
+        for (service, endpoint) in endpoints.iter() {
+            if present.get(service).is_some_and(|present| present != endpoint) {
+                tracing::warn!(
+                    %run, service,
+                    "a service has another program or address than when the run started, so the run does not call it: start a new run to use it"
+                );
+            }
+        }
+        Ok(endpoints)
     }
 
     /// Returns the services that the goal asks for (MCP-3), and adds their tools to the run's tools.
@@ -124,10 +153,55 @@ impl Dirigent {
                     description: String::new(),
                     tools: Vec::new(),
                     problem: Some("there is no such tool or service".to_owned()),
+                    is_from_earlier_turn: false,
                 }),
             }
         }
         Ok(asked)
+    }
+
+    /// Returns the services that earlier turns of the conversation asked for and this goal does not, and adds their tools to the run's tools.
+    /// Starts none whose tools are known. If the tools of one have changed since the last turn, the lead reads them again (MCP-2).
+    async fn services_of_earlier_turns(
+        &self,
+        goal: &mut Goal,
+        found: &FoundServices,
+    ) -> Result<Vec<AskedService>, DirigentError> {
+        let earlier = goal.turn.as_ref().and_then(|turn| turn.earlier.as_ref());
+        let Some(last_run) = earlier.map(|earlier| earlier.last_run) else {
+            return Ok(Vec::new());
+        };
+        let last = self.reading(move |journal| first_spec(journal, last_run)).await?;
+        let Some(last) = last else { return Ok(Vec::new()) };
+        let mut told = Vec::new();
+        for service in last.services.iter().filter(|service| service.problem.is_none()) {
+            let Ok(name) = ServiceName::new(&service.name) else {
+                continue;
+            };
+            if !found.has(&name) || goal.services.iter().any(|asked| asked.name == service.name) {
+                continue;
+            }
+            // Without its tools, the lead's call is an error that says so.
+            let Ok(mut tools) = self.mcp.learn_tools(&name).await else {
+                continue;
+            };
+            let before = last.setup.tools.iter();
+            let mut before: Vec<&ToolSpec> = before
+                .filter(|tool| service_of(&tool.name).as_ref() == Some(&name))
+                .collect();
+            goal.add_service_tools(tools.clone());
+            // If the user asked for some of the tools only, the lead does not know the others.
+            if service.tools.len() < before.len() {
+                before.retain(|tool| service.tools.contains(&tool.name));
+                tools.retain(|tool| service.tools.contains(&tool.name));
+            }
+            told.push(AskedService {
+                tools: tools.iter().map(|tool| tool.name.clone()).collect(),
+                is_from_earlier_turn: has_same_tools(&before, &tools),
+                ..service.clone()
+            });
+        }
+        Ok(told)
     }
 
     /// Returns a service that the goal asks for, with one of its tools or all of them.
@@ -137,6 +211,7 @@ impl Dirigent {
             description: String::new(),
             tools: Vec::new(),
             problem: None,
+            is_from_earlier_turn: false,
         };
         let learned = match self.mcp.service(name) {
             Ok(service) => {
@@ -153,17 +228,18 @@ impl Dirigent {
                 return asked;
             }
         };
-        for spec in tools {
-            // Users name a tool either by its full name, as agents do, or by the service's own name for it.
+        // Users name a tool either by its full name, as agents do, or by the service's own name for it.
+        let is_asked = |spec: &&ToolSpec| {
             let names = [Some(spec.name.as_str()), spec.name.strip_prefix(&prefix)];
-            if tool.is_none_or(|tool| names.contains(&Some(tool))) {
-                asked.tools.push(spec.name.clone());
-            }
-            let known = &mut goal.own.service_tools;
-            if known.iter().all(|other| other.name != spec.name) {
-                known.push(spec);
-            }
-        }
+            tool.is_none_or(|tool| names.contains(&Some(tool)))
+        };
+        asked.tools = tools
+            .iter()
+            .filter(is_asked)
+            .map(|spec| spec.name.clone())
+            .collect();
+        // The run has the others as well, so that they do not seem to be new.
+        goal.add_service_tools(tools);
         asked
     }
 
@@ -173,6 +249,30 @@ impl Dirigent {
         let enabled = services.filter(|service| service.enabled && found.has(&service.name));
         enabled.map(known_service).collect()
     }
+}
+
+impl Goal {
+    /// Adds tools of services to the run's tools, unless the run has them already.
+    fn add_service_tools(&mut self, tools: impl IntoIterator<Item = ToolSpec>) {
+        let known = &mut self.own.service_tools;
+        for tool in tools {
+            if known.iter().all(|other| other.name != tool.name) {
+                known.push(tool);
+            }
+        }
+    }
+}
+
+/// Returns true if a service has these tools with the same parameters and descriptions as before. The descriptions in a run also mention
+/// rules, after the service's own words.
+fn has_same_tools(before: &[&ToolSpec], now: &[ToolSpec]) -> bool {
+    let is_same = |tool: &ToolSpec| {
+        let before = before.iter().find(|before| before.name == tool.name);
+        before.is_some_and(|before| {
+            before.parameters == tool.parameters && before.description.starts_with(&tool.description)
+        })
+    };
+    before.len() == now.len() && now.iter().all(is_same)
 }
 
 /// Converts a service for the classification of messages. Users name a tool as agents do, or by the service's own name for it.

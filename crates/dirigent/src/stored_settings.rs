@@ -24,7 +24,9 @@ impl Dirigent {
         let conversation: Option<ConversationId> = goal.turn.as_ref().map(|turn| turn.conversation);
         Ok(StoredSettings {
             base_prompts: self.base_prompts(goal.system_prompt.clone()).await?,
-            rules: self.starting_rules(workspace, conversation).await?,
+            rules: self
+                .starting_rules(workspace, conversation, goal.own.service_endpoints.clone())
+                .await?,
         })
     }
 }

@@ -20,6 +20,8 @@ use crate::{Dirigent, DirigentError};
 #[derive(Default)]
 pub(crate) struct KnownTools {
     services: BTreeMap<ServiceName, Vec<ToolSpec>>,
+    /// The digest of each service's program or address when the run started.
+    endpoints: Arc<BTreeMap<String, String>>,
     /// The only tools that the run's workflow allows; `None` for no restriction.
     allowed: Option<Vec<String>>,
     /// The rules of the run, which its tools' descriptions mention.
@@ -41,15 +43,24 @@ impl KnownTools {
         policy.rules.truncate(configured);
         KnownTools {
             services,
+            endpoints: spec.service_endpoints.clone(),
             allowed: spec.workflow.as_ref().and_then(|workflow| workflow.tools.clone()),
             policy,
         }
     }
 
-    /// Compares the run's tools of a service with the present ones. `None` if they are the same, if the run has no tools of the service, or as
-    /// long as the service has not listed any.
+    /// Compares the run's tools of a service with the present ones. `None` if they are the same, if the run has no tools of the service, as
+    /// long as the service has not listed any, or if it has another program or address now: the run does not use it any more.
     fn update(&mut self, mcp: &McpServices, service: &ServiceName) -> Option<ToolsChange> {
         let known = self.services.get_mut(service)?;
+        let endpoint = mcp.endpoint_digest(service.as_str()).ok()?;
+        if self
+            .endpoints
+            .get(service.as_str())
+            .is_some_and(|known| *known != endpoint)
+        {
+            return None;
+        }
         let listed = mcp.tools(service.as_str()).ok()?;
         let is_running = mcp.service(service.as_str()).ok()?.state == ServiceState::Running;
         if listed.is_empty() && !is_running {

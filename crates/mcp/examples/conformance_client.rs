@@ -59,6 +59,7 @@ fn context() -> Result<ToolContext, Box<dyn Error>> {
         content_store: None,
         deadline: None,
         user: Some(Arc::new(TakesDefaults)),
+        service_endpoints: Arc::default(),
         cancel: CancellationToken::new(),
     })
 }

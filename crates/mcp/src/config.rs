@@ -5,7 +5,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use dirigent_core::digest::sha256_hex;
 use secrecy::SecretString;
+use serde_json::json;
 use url::Url;
 
 /// Maximum length of a service's name, in characters. With a name of this length, 25 characters of a tool's full name remain for the
@@ -170,6 +172,19 @@ impl ServiceConfig {
     /// Returns the service's description, or its name if there is no description.
     pub fn description(&self) -> &str {
         self.description.as_deref().unwrap_or(self.name.as_str())
+    }
+
+    /// Returns a digest of the program or the address of the service: what the user allowed calls of. The other settings may change without
+    /// a new decision.
+    pub fn endpoint_digest(&self) -> String {
+        let endpoint = match &self.endpoint {
+            Endpoint::Command(program) => {
+                let folder = program.cwd.as_ref().map(|folder| folder.to_string_lossy());
+                json!([program.command, program.args, folder, null])
+            }
+            Endpoint::Url(server) => json!([null, [], null, server.url.as_str()]),
+        };
+        sha256_hex(endpoint.to_string().as_bytes())
     }
 
     /// Checks all settings.

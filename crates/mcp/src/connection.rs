@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use rmcp::model::{ClientRequest, PingRequest};
-use rmcp::service::{ClientInitializeError, Peer, RunningService};
+use rmcp::service::{Peer, RunningService};
+use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpError;
-use rmcp::transport::{DynamicTransportError, Transport};
 use rmcp::{RoleClient, ServiceError, ServiceExt as _};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -20,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Calls, Client};
 use crate::config::{Endpoint, ServiceConfig};
 use crate::error::StartError;
-use crate::http::{self, HttpError, MessageStream};
+use crate::http::{self, MessageStream};
 use crate::process::ServiceProcess;
+use crate::protocol_error::{initialize_error, service_error};
 use crate::service::Service;
 use crate::stderr_tail::StderrTail;
-use crate::text::clean_line;
 use crate::tool_list::{ToolList, list_tools};
 use crate::transport::BoundedTransport;
 
@@ -32,10 +31,6 @@ use crate::transport::BoundedTransport;
 const MAX_MESSAGE: usize = 8 * 1024 * 1024;
 /// Maximum time to wait for the exit status of a process that has closed its output.
 const SETTLE: Duration = Duration::from_millis(250);
-/// The pause between two requests for the list of tools, in case a service reports changes endlessly.
-const LIST_PAUSE: Duration = Duration::from_millis(100);
-/// Maximum length of the description of a protocol error, in characters.
-const MAX_ERROR: usize = 500;
 
 /// A connection to a running service.
 #[derive(Debug)]
@@ -179,7 +174,9 @@ async fn start(
             match (result, timeout(SETTLE, process.exited())) {
                 (Err(StartError::Protocol(reason)), exit) => {
                     let reason = exit.await.unwrap_or(reason);
-                    Err(StartError::Protocol(format!("{reason} before it was ready")))
+                    Err(StartError::Protocol(format!(
+                        "{reason} before it was ready: check that its command starts an MCP server"
+                    )))
                 }
                 (result, _) => result,
             }
@@ -204,7 +201,7 @@ async fn ready(
     let ready = async {
         let running = client.serve(transport).await.map_err(initialize_error)?;
         let tools = list_tools(running.peer()).await.map_err(|error| {
-            StartError::Protocol(format!("it did not list its tools ({})", service_error(&error)))
+            StartError::Protocol(format!("it did not list its tools: {}", service_error(&error)))
         })?;
         Ok((running, tools))
     };
@@ -212,44 +209,6 @@ async fn ready(
         Ok(ready) => ready,
         Err(_) => Err(StartError::TimedOut(limit)),
     }
-}
-
-fn initialize_error(error: ClientInitializeError) -> StartError {
-    StartError::Protocol(match error {
-        ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
-        ClientInitializeError::TransportError { error, .. } => {
-            format!("it cannot be reached ({})", transport_error(&error))
-        }
-        other => format!(
-            "it broke the protocol ({})",
-            clean_line(&other.to_string(), MAX_ERROR)
-        ),
-    })
-}
-
-fn service_error(error: &ServiceError) -> String {
-    match error {
-        ServiceError::TransportSend(error) => transport_error(error),
-        other => clean_line(&other.to_string(), MAX_ERROR),
-    }
-}
-
-/// Describes a transport error with its whole chain of causes, but without the type names that rmcp adds.
-fn transport_error(error: &DynamicTransportError) -> String {
-    if let Some(StreamableHttpError::AuthRequired(_)) = error.error.downcast_ref::<HttpError>() {
-        return "it asks for authentication: set the service's `bearer_token_env` or `headers`".to_owned();
-    }
-    let mut text = error.error.to_string();
-    let mut cause = error.error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    clean_line(&text, MAX_ERROR)
 }
 
 /// Watches a connection. Returns the reason for its loss, or `None` if it ended on request. The connection is closed afterwards.
@@ -341,6 +300,6 @@ async fn follow(
                 tracing::warn!(service = %service.config.name, "a service did not list its changed tools");
             }
         }
-        sleep(LIST_PAUSE).await;
+        sleep(service.pause_after_list()).await;
     }
 }

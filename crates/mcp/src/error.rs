@@ -10,7 +10,7 @@ use crate::config::ServiceName;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     /// A setting cannot be used: a variable is not set, or the value is invalid.
-    #[error("{setting}: {problem}")]
+    #[error("`{setting}`: {problem}")]
     Setting {
         /// The setting.
         setting: &'static str,
@@ -28,7 +28,10 @@ pub(crate) enum StartError {
         source: io::Error,
     },
     /// The service did not become ready in time.
-    #[error("it was not ready within {} s: raise start_timeout if it needs longer", .0.as_secs_f32())]
+    #[error(
+        "it did not answer as an MCP server within {} s: check its command or URL, or raise `start_timeout` if it needs longer",
+        .0.as_secs_f32()
+    )]
     TimedOut(Duration),
     /// The service broke the protocol, or the connection failed.
     #[error("{0}")]
@@ -49,12 +52,12 @@ fn describe_spawn(command: &str, folder: Option<&PathBuf>, error: &io::Error) ->
     match (error.kind(), folder.filter(|folder| !folder.is_dir())) {
         (io::ErrorKind::NotFound, Some(folder)) => {
             format!(
-                "its folder {} does not exist: create it, or change cwd",
+                "its folder {} does not exist: create it, or change `cwd`",
                 folder.display()
             )
         }
         (io::ErrorKind::NotFound, None) => {
-            format!("there is no program `{command}`: install it, or give its full path as command")
+            format!("there is no program `{command}`: install it, or give its full path")
         }
         _ => format!("the program `{command}` cannot be started: {error}"),
     }
@@ -89,6 +92,15 @@ pub enum McpError {
         "the service {name} was removed, or its settings have changed: if it still exists, call the tool again"
     )]
     Removed {
+        /// The service.
+        name: ServiceName,
+    },
+    /// The service has another program or address than when the run started.
+    #[error(
+        "the service {name} has another program or address than when this run started, so nothing was called: continue without it; a new run \
+         can use it"
+    )]
+    Replaced {
         /// The service.
         name: ServiceName,
     },

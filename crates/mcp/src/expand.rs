@@ -1,5 +1,7 @@
 //! References to variables in the settings of a service: `${NAME}`, `${NAME:-default}` and `${env:NAME}`, as other clients write them.
 
+use std::path::Path;
+
 /// A reference that cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ExpandError {
@@ -11,6 +13,17 @@ pub(crate) enum ExpandError {
         /// The variable.
         name: String,
     },
+    /// The reference stands for a value that another client asks its user for.
+    #[error("{}", describe_input(input))]
+    Input {
+        /// The name of the value.
+        input: String,
+    },
+    /// The reference stands for the folder that an editor shows.
+    #[error(
+        "${{workspaceFolder}} stands for a folder only in files that are imported, and in the file of a project: write the path itself"
+    )]
+    WorkspaceFolder,
     /// The reference has an unsupported form.
     #[error(
         "${{{reference}}} is not supported: write the value itself, or ${{NAME}} for a variable of the environment"
@@ -21,8 +34,48 @@ pub(crate) enum ExpandError {
     },
 }
 
+/// Describes a reference to a value that VS Code asks its user for.
+fn describe_input(input: &str) -> String {
+    let is_name = |c: char| c.is_ascii_alphanumeric();
+    let name = input.replace(|c| !is_name(c), "_").to_ascii_uppercase();
+    format!(
+        "${{input:{input}}} asks for the input `{input}`, which Dirigent cannot ask for: put its value into an environment variable, and write \
+         ${{{name}}} in its place"
+    )
+}
+
+/// Replaces the references that only other clients know by what they stand for in a workspace: `${workspaceFolder}`, `${userHome}` and
+/// `${env:NAME}`. Keeps the other references.
+pub(crate) fn expand_client(text: &str, workspace: &Path) -> Result<String, ExpandError> {
+    replace(text, |reference| {
+        Ok(match reference {
+            "workspaceFolder" => workspace.to_string_lossy().into_owned(),
+            "workspaceFolderBasename" => workspace
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            "userHome" => "${HOME}".to_owned(),
+            "pathSeparator" | "/" => "/".to_owned(),
+            other => match (other.strip_prefix("env:"), other.strip_prefix("input:")) {
+                (Some(name), _) => format!("${{{name}}}"),
+                (None, Some(input)) => {
+                    return Err(ExpandError::Input {
+                        input: input.to_owned(),
+                    });
+                }
+                (None, None) => format!("${{{other}}}"),
+            },
+        })
+    })
+}
+
 /// Replaces all references in a text.
 pub(crate) fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
+    replace(text, |reference| resolve(reference, &variable))
+}
+
+fn replace(text: &str, resolve: impl Fn(&str) -> Result<String, ExpandError>) -> Result<String, ExpandError> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -30,7 +83,7 @@ pub(crate) fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> R
             break;
         };
         expanded.push_str(before);
-        expanded.push_str(&resolve(reference, &variable)?);
+        expanded.push_str(&resolve(reference)?);
         rest = behind;
     }
     expanded.push_str(rest);
@@ -38,6 +91,14 @@ pub(crate) fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> R
 }
 
 fn resolve(reference: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
+    if let Some(input) = reference.strip_prefix("input:") {
+        return Err(ExpandError::Input {
+            input: input.to_owned(),
+        });
+    }
+    if reference == "workspaceFolder" {
+        return Err(ExpandError::WorkspaceFolder);
+    }
     let (name, default) = match reference.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (reference, None),
@@ -84,7 +145,12 @@ mod tests {
         );
         check(
             "${input:key}",
-            "${input:key} is not supported: write the value itself, or ${NAME} for a variable of the environment",
+            "${input:key} asks for the input `key`, which Dirigent cannot ask for: put its value into an environment variable, and write \
+             ${KEY} in its place",
+        );
+        check(
+            "${config:x}",
+            "${config:x} is not supported: write the value itself, or ${NAME} for a variable of the environment",
         );
     }
 }

@@ -2,7 +2,7 @@
 //! Code, in whose files comments are allowed (MCP-1).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::config::{CommandEndpoint, Endpoint, ServiceConfig, ServiceName, UrlEndpoint};
+use crate::expand::expand_client;
 use crate::text::clean_line;
 
 /// Maximum length of a service's name in an error, in characters.
@@ -39,7 +40,7 @@ pub struct SkippedService {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// The file is not JSON.
-    #[error("line {line}, column {column}: {problem}")]
+    #[error("line {line}, column {column} is not valid JSON: {problem}")]
     Json {
         /// The line, counted from 1.
         line: usize,
@@ -55,18 +56,18 @@ pub enum ImportError {
     NoServices,
 }
 
-/// Reads the services of a file.
+/// Reads the services of a file. In its settings, `${workspaceFolder}` stands for `workspace`, in which relative folders are.
 ///
 /// ```
 /// let file = r#"{"mcpServers": {"memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}}}"#;
-/// let import = dirigent_mcp::import(file)?;
+/// let import = dirigent_mcp::import(file, "/home/me/shop".as_ref())?;
 /// assert_eq!(import.services[0].name.as_str(), "memory");
 /// # Ok::<(), dirigent_mcp::ImportError>(())
 /// ```
 ///
 /// # Errors
 /// [`ImportError`] if the file as a whole cannot be read. A single service that cannot be used is in [`Import::skipped`].
-pub fn import(text: &str) -> Result<Import, ImportError> {
+pub fn import(text: &str, workspace: &Path) -> Result<Import, ImportError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let file: Value = serde_json::from_str(&without_comments(text)).map_err(|error| ImportError::Json {
         line: error.line(),
@@ -81,7 +82,7 @@ pub fn import(text: &str) -> Result<Import, ImportError> {
     let mut import = Import::default();
     let mut names = BTreeSet::new();
     for (name, entry) in found.flatten() {
-        import.add(name, entry, &mut names);
+        import.add(name, entry, workspace, &mut names);
     }
     Ok(import)
 }
@@ -96,9 +97,9 @@ fn problem_of(error: &serde_json::Error) -> String {
 }
 
 impl Import {
-    fn add(&mut self, name: &str, entry: &Value, names: &mut BTreeSet<ServiceName>) {
+    fn add(&mut self, name: &str, entry: &Value, workspace: &Path, names: &mut BTreeSet<ServiceName>) {
         let shown = clean_line(name, MAX_SHOWN_NAME);
-        match read(name, entry, names) {
+        match read(name, entry, workspace, names) {
             Ok((config, notes)) => {
                 if config.name.as_str() != name {
                     self.notes
@@ -162,11 +163,14 @@ impl From<Scalar> for SecretString {
 fn read(
     name: &str,
     entry: &Value,
+    workspace: &Path,
     names: &BTreeSet<ServiceName>,
 ) -> Result<(ServiceConfig, Vec<String>), String> {
     let name = free_name(name, names).ok_or("its name has no letter or digit: rename it")?;
-    let entry: Entry = serde_json::from_value(entry.clone())
-        .map_err(|error| format!("its settings are malformed: {error}"))?;
+    let mut entry = entry.clone();
+    expand_in(&mut entry, workspace)?;
+    let entry: Entry =
+        serde_json::from_value(entry).map_err(|error| format!("its settings are malformed: {error}"))?;
     let ignored: Vec<&str> = entry.other.keys().map(String::as_str).collect();
     let notes = match ignored.is_empty() {
         true => Vec::new(),
@@ -182,7 +186,7 @@ fn read(
             command,
             args: entry.args,
             env: secrets(entry.env),
-            cwd: entry.cwd,
+            cwd: entry.cwd.map(|folder| workspace.join(folder)),
         }),
         (None, Some(_)) if kind == "sse" => {
             return Err(
@@ -205,6 +209,23 @@ fn read(
     };
     config.check().map_err(|error| error.to_string())?;
     Ok((config, notes))
+}
+
+/// Replaces the references of other clients in all texts of a service's settings.
+fn expand_in(settings: &mut Value, workspace: &Path) -> Result<(), String> {
+    match settings {
+        Value::String(text) => {
+            *text = expand_client(text, workspace).map_err(|error| error.to_string())?;
+            Ok(())
+        }
+        Value::Array(values) => values
+            .iter_mut()
+            .try_for_each(|value| expand_in(value, workspace)),
+        Value::Object(values) => values
+            .values_mut()
+            .try_for_each(|value| expand_in(value, workspace)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
 }
 
 /// Returns a name that no earlier service in the file has.
@@ -269,11 +290,15 @@ fn without_comments(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
 
     use secrecy::ExposeSecret as _;
 
     use super::*;
+
+    fn import(text: &str) -> Result<Import, ImportError> {
+        super::import(text, Path::new("/home/me/shop"))
+    }
 
     fn summary(import: &Import) -> Vec<String> {
         let service = |config: &ServiceConfig| {
@@ -371,6 +396,30 @@ mod tests {
     }
 
     #[test]
+    fn mcp_1_references_of_vs_code_stand_for_the_workspace_and_variables() {
+        let import = import(
+            r#"{"servers": {
+                "files": {"command": "${workspaceFolder}/bin/files", "args": ["${workspaceFolder}", "${userHome}", "${env:SHOP}"], "cwd": "data"},
+                "secret": {"command": "x", "env": {"KEY": "${input:api-key}"}}
+            }}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            summary(&import),
+            ["files: /home/me/shop/bin/files /home/me/shop ${HOME} ${SHOP}"]
+        );
+        let Endpoint::Command(command) = &import.services[0].endpoint else {
+            panic!("a program was imported as a URL");
+        };
+        assert_eq!(command.cwd.as_deref(), Some(Path::new("/home/me/shop/data")));
+        assert_eq!(
+            import.skipped[0].reason,
+            "${input:api-key} asks for the input `api-key`, which Dirigent cannot ask for: put its value into an environment variable, and \
+             write ${API_KEY} in its place"
+        );
+    }
+
+    #[test]
     fn mcp_1_names_are_made_unique() {
         let import = import(r#"{"mcpServers": {"a b": {"command": "x"}, "a-b": {"command": "y"}, "a/b": {"command": "z"}, "…": {"command": "w"}}}"#)
             .unwrap();
@@ -384,7 +433,10 @@ mod tests {
     #[test]
     fn mcp_1_the_error_for_a_broken_file_names_the_place() {
         let error = import("{\n  \"mcpServers\": {\n    \"a\": }\n}").unwrap_err();
-        assert_eq!(error.to_string(), "line 3, column 10: expected value");
+        assert_eq!(
+            error.to_string(),
+            "line 3, column 10 is not valid JSON: expected value"
+        );
         assert_eq!(
             import("{}").unwrap_err().to_string(),
             "the file has neither `mcpServers` nor `servers`, one of which must have an entry for each service"

@@ -2,15 +2,18 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use dirigent_core::tool::ToolSpec;
 use ractor::ActorRef;
 use tokio::sync::{broadcast, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::client::Roots;
 use crate::config::ServiceConfig;
 use crate::connection::Connection;
 use crate::error::McpError;
+use crate::list_pace::ListPace;
 use crate::restart::Supervision;
 use crate::service_actor::ServiceMessage;
 use crate::status::{ServiceEvent, ServiceInfo, ServiceState, Status, WhyStopped};
@@ -24,6 +27,8 @@ pub(crate) struct Service {
     pub(crate) roots: Arc<Roots>,
     pub(crate) events: broadcast::Sender<ServiceEvent>,
     status: watch::Sender<Status>,
+    /// Shared by all connections, so that a service cannot change its tools faster by restarting.
+    list_pace: Mutex<ListPace>,
     /// The actor; `None` before the actor starts and after the services are shut down.
     actor: Mutex<Option<ActorRef<ServiceMessage>>>,
 }
@@ -50,6 +55,7 @@ impl Service {
             roots: Arc::new(Roots::new()),
             events,
             status: watch::Sender::new(Status::new(known)),
+            list_pace: Mutex::default(),
             actor: Mutex::new(None),
         }
     }
@@ -140,6 +146,12 @@ impl Service {
             // Fails only if there is no receiver.
             let _ = self.events.send(ServiceEvent::State { service, state });
         }
+    }
+
+    /// Returns the pause before the changed tools are listed the next time.
+    pub(crate) fn pause_after_list(&self) -> Duration {
+        let mut pace = self.list_pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.pause_after(Instant::now())
     }
 
     /// Sets the tools, and sends events about the differences.

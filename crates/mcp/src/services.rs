@@ -160,6 +160,14 @@ impl McpServices {
         Ok(self.find(name)?.last_messages())
     }
 
+    /// Returns the digest of a service's program or address ([`ServiceConfig::endpoint_digest`]).
+    ///
+    /// # Errors
+    /// [`McpError::UnknownService`].
+    pub fn endpoint_digest(&self, name: &str) -> Result<String, McpError> {
+        Ok(self.find(name)?.config.endpoint_digest())
+    }
+
     /// Returns information about a service.
     ///
     /// # Errors

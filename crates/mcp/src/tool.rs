@@ -85,6 +85,13 @@ impl Tool for McpTool {
 
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
         let (service, name) = (self.service.clone(), self.spec.name.clone());
+        let expected = context.service_endpoints.get(service.config.name.as_str());
+        if expected.is_some_and(|expected| *expected != service.config.endpoint_digest()) {
+            let result = unavailable(&McpError::Replaced {
+                name: service.config.name.clone(),
+            });
+            return std::future::ready(result).boxed();
+        }
         async move {
             let waits = Arc::new(UserWaits::default());
             tokio::select! {

@@ -1,12 +1,12 @@
 //! Services that misbehave: none of them blocks another one (MCP-6).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dirigent_mcp::{ServiceConfig, Supervision};
+use dirigent_mcp::{ServiceConfig, ServiceEvent, Supervision};
 use dirigent_tools::ToolSource as _;
 use serde_json::json;
 
-use crate::support::{call, context, quick, running, service, shown, until};
+use crate::support::{call, context, quick, running, service, services, shown, until};
 
 #[tokio::test]
 async fn mcp_6_garbage_long_lines_and_unknown_ids_do_not_affect_answers() {
@@ -60,6 +60,22 @@ async fn mcp_6_a_service_that_sends_endless_requests_does_not_block_others() {
         shown(&call(&services, "echo", json!({"text": "calm"})).await),
         "calm"
     );
+}
+
+#[tokio::test]
+async fn mcp_2_a_service_that_changes_its_tools_all_the_time_is_followed_ever_more_slowly() {
+    let services = services(vec![service("test", &["flipping"])]).await;
+    let mut events = services.watch();
+    services.start("test").await.unwrap();
+    let mut changes = 0;
+    let start = Instant::now();
+    while changes < 5 {
+        if let ServiceEvent::ToolsChanged { .. } = events.recv().await.unwrap() {
+            changes += 1;
+        }
+    }
+    // The pauses between five changes.
+    assert!(start.elapsed() >= Duration::from_millis(100 + 200 + 400 + 800));
 }
 
 #[tokio::test]

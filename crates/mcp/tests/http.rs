@@ -68,8 +68,26 @@ async fn mcp_1_a_server_that_refuses_is_an_error() {
     let services = services(vec![server.config("red")]).await;
     let error = services.start("test").await.unwrap_err().to_string();
     assert!(
-        error.starts_with("the service test has failed: it cannot be reached"),
+        error.starts_with(
+            "the service test has failed: it cannot be used: HTTP status 401: check `bearer_token_env`"
+        ),
         "{error}"
     );
-    assert!(error.contains("401"), "{error}");
+}
+
+#[tokio::test]
+async fn mcp_1_an_address_without_a_server_is_an_error_in_plain_words() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = UrlEndpoint {
+        url: Url::parse(&format!("http://{}/mcp", listener.local_addr().unwrap())).unwrap(),
+        headers: Default::default(),
+        bearer_token_env: None,
+    };
+    drop(listener);
+    let config = ServiceConfig::new(ServiceName::new("test").unwrap(), Endpoint::Url(endpoint));
+    let services = services(vec![config]).await;
+    assert_eq!(
+        services.start("test").await.unwrap_err().to_string(),
+        "the service test has failed: it cannot be reached: Connection refused (os error 111): check that it runs, and that `url` is its address"
+    );
 }

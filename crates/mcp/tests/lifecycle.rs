@@ -1,7 +1,7 @@
 //! States, starts and ends of services (MCP-1, MCP-6).
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dirigent_mcp::{Endpoint, ServiceConfig, ServiceEvent, ServiceState, WhyStopped};
 use dirigent_tools::ToolSource as _;
@@ -101,11 +101,13 @@ async fn mcp_6_a_start_that_fails_says_why() {
     assert_eq!(
         errors,
         [
-            "the service missing has failed: there is no program `no-such-program-17`: install it, or give its full path as command",
-            "the service unset has failed: env: the variable NO_SUCH_VARIABLE_17 is not set: set it before Dirigent starts, or write a \
+            "the service missing has failed: there is no program `no-such-program-17`: install it, or give its full path",
+            "the service unset has failed: `env`: the variable NO_SUCH_VARIABLE_17 is not set: set it before Dirigent starts, or write a \
              default as ${NO_SUCH_VARIABLE_17:-…}",
-            "the service silent has failed: it was not ready within 0.3 s: raise start_timeout if it needs longer",
-            "the service fails has failed: it ended with exit status: 3 before it was ready. Its last messages: cannot find the token",
+            "the service silent has failed: it did not answer as an MCP server within 0.3 s: check its command or URL, or raise `start_timeout` if it \
+             needs longer",
+            "the service fails has failed: it ended with exit status: 3 before it was ready: check that its command starts an MCP \
+             server. Its last messages: cannot find the token",
         ]
     );
 }
@@ -293,11 +295,14 @@ async fn mcp_6_fifty_services_start_and_stop_at_once() {
         .map(|number| service(&format!("s{number}"), &[]))
         .collect();
     let services = services(configs).await;
+    let start = Instant::now();
     let names: Vec<_> = services.list().into_iter().map(|info| info.name).collect();
     let started = join_all(names.iter().map(|name| services.start(name.as_str()))).await;
     assert!(started.iter().all(Result::is_ok));
     assert_eq!(services.specs().len(), 50 * 10);
     services.shutdown().await;
+    // Far longer than it takes, even on a busy machine.
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
     let states = services.list().into_iter().map(|info| info.state);
     assert!(
         states

@@ -39,6 +39,7 @@ async fn mcp_6_a_line_of_400_megabytes_and_a_flood_of_errors_take_no_memory() {
         content_store: None,
         deadline: None,
         user: None,
+        service_endpoints: Default::default(),
         cancel: CancellationToken::new(),
     };
     let echo = services.get("mcp__test__echo").unwrap().tool;

@@ -93,6 +93,15 @@ def flood():
         send({"id": f"flood-{number}", "method": "ping"})
 
 
+def flip():
+    """Changes the tools without end."""
+    global version
+    while True:
+        time.sleep(0.01)
+        version += 1
+        send({"method": "notifications/tools/list_changed"})
+
+
 def call(identifier, params):
     global version
     name, arguments = params["name"], params.get("arguments", {})
@@ -162,6 +171,9 @@ def handle(message):
             os._exit(9)
         if "flood-requests" in options:
             flood()
+        if "flipping" in options:
+            options.add("changing")
+            threading.Thread(target=flip, daemon=True).start()
     elif method == "ping":
         send({"id": identifier, "result": {}})
     elif method == "tools/list":

@@ -63,6 +63,7 @@ pub fn context(workspace: &Path) -> ToolContext {
         content_store: None,
         deadline: None,
         user: None,
+        service_endpoints: Default::default(),
         cancel: CancellationToken::new(),
     }
 }

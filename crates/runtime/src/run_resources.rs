@@ -53,6 +53,7 @@ impl RunResources {
             ))),
             deadline: Some(self.services.clock.instant(deadline)),
             user: None,
+            service_endpoints: self.spec.service_endpoints.clone(),
             cancel,
         }
     }

@@ -36,6 +36,21 @@ impl Journal {
     pub fn trust_file(&self, file: TrustedFile) -> Result<(), StoreError> {
         self.write(Box::new(move |db| store(db, &file).map(|()| Ok(0))))
     }
+
+    /// Forgets that the user trusts a file, and returns true if the user trusted it with any content. Blocks on the writer thread.
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn withdraw_trust(&self, path: &str) -> Result<bool, StoreError> {
+        let path = path.to_owned();
+        let write = move |db: &Connection| {
+            let deleted = db
+                .prepare_cached("DELETE FROM trusted_files WHERE path = ?1")?
+                .execute([&path])?;
+            Ok(Ok(deleted as u64))
+        };
+        Ok(self.wait_for_write(Box::new(write))? > 0)
+    }
 }
 
 fn load(db: &Connection) -> rusqlite::Result<Vec<TrustedFile>> {

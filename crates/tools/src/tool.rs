@@ -1,5 +1,6 @@
 //! The interface between tools and the runtime that calls them.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +61,9 @@ pub struct ToolContext {
     pub deadline: Option<Instant>,
     /// Asks the user. `None` if nobody can be asked, as for the calls of a plan.
     pub user: Option<Arc<dyn AskUser>>,
+    /// The digest of the program or the address of each MCP service that the run may use, by the service's name. A call never goes to
+    /// another program or address.
+    pub service_endpoints: Arc<BTreeMap<String, String>>,
     /// Cancelled when the result is no longer needed.
     pub cancel: CancellationToken,
 }

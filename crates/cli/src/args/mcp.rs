@@ -64,7 +64,7 @@ pub(crate) enum ServicesCommand {
     /// Change the given settings of a service that you added; the others stay
     Update(UpdateServiceCommand),
     /// Remove a service that you added
-    Remove(RemoveServiceCommand),
+    Remove(ServiceCommand),
     /// List all services, and the project's file if you have not trusted it
     List(ListServicesCommand),
     /// Show a service: its settings, its tools, and the tools that cannot be called
@@ -79,6 +79,8 @@ pub(crate) enum ServicesCommand {
     Import(ImportServicesCommand),
     /// Show the services of the project's .mcp.json and, if you confirm, trust its present content and start each once
     Trust(TrustServicesCommand),
+    /// Withdraw the trust in the project's .mcp.json: no run uses its services from now on
+    Untrust(UntrustServicesCommand),
 }
 
 #[derive(Args)]
@@ -98,6 +100,9 @@ pub(crate) struct UpdateServiceCommand {
     /// Whether runs may have the service's tools
     #[arg(long, value_name = "BOOL")]
     pub(crate) enabled: Option<bool>,
+    /// The project folder, whose own services are named in errors
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
     #[command(flatten)]
     pub(crate) options: ServiceOptions,
 }
@@ -150,13 +155,6 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 #[derive(Args)]
-pub(crate) struct RemoveServiceCommand {
-    /// The service
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-}
-
-#[derive(Args)]
 pub(crate) struct ListServicesCommand {
     /// The project folder, whose own services are included
     #[arg(long, short, value_name = "DIR", default_value = ".")]
@@ -194,6 +192,9 @@ pub(crate) struct ImportServicesCommand {
     /// The JSON file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// The folder for which ${workspaceFolder} stands in the file
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
 }
 
 #[derive(Args)]
@@ -216,4 +217,11 @@ pub(crate) struct ServeMcpCommand {
     /// Let the model that delegates decide about calls that need approval, with the tool decide_call
     #[arg(long)]
     pub(crate) allow_decide: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct UntrustServicesCommand {
+    /// The project folder
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
 }

@@ -236,6 +236,7 @@ pub fn plan_request(
             tools,
             services: services
                 .iter()
+                .filter(|service| !service.is_from_earlier_turn)
                 .map(|service| asked_service(service, &setup.tools))
                 .collect(),
             only_agent,

@@ -398,6 +398,7 @@ fn with_recorded_parts(mut present: RunSpec, recorded: &RunSpec) -> RunSpec {
     };
     present.project.clone_from(&recorded.project);
     present.probes.clone_from(&recorded.probes);
+    present.service_endpoints.clone_from(&recorded.service_endpoints);
     let (setup, recorded) = (&mut *present.setup, &*recorded.setup);
     adopt(&mut setup.lead, &recorded.lead);
     adopt(&mut setup.reflector, &recorded.reflector);

@@ -102,6 +102,7 @@ pub fn spec() -> RunSpec {
         workflow: None,
         turn: None,
         services: Vec::new(),
+        service_endpoints: Default::default(),
         goal: "Rename `a` to `b`".to_owned(),
         workspace: "/work".to_owned(),
         limits: RunLimits::default(),

@@ -228,6 +228,7 @@ fn mcp_4_the_lead_is_told_one_short_sentence_for_each_tool_of_a_service_that_the
             .map(|number| format!("mcp__a__{number}"))
             .collect(),
         problem: None,
+        is_from_earlier_turn: false,
     };
     let request = plan_request(
         &first_iteration(&spec),

@@ -228,6 +228,7 @@ fn asked_for(form: CallForm) -> RunSpec {
         description: String::new(),
         tools: vec![ISSUE.to_owned()],
         problem: None,
+        is_from_earlier_turn: false,
     }];
     spec
 }

@@ -326,8 +326,8 @@ impl RunSpecFactory {
         let (agent_limits, mode) = (&goal.agent_limits, goal.mode);
         agent_limits.check(["lead", "reflector"].into_iter().chain(registry.names()))?;
         let limits = goal.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let setup = self.setup(&registry, agent_limits, &limits, mode, stored)?;
         Ok(RunSpec {
-            setup: self.setup(&registry, agent_limits, &limits, mode, stored)?,
             goal: text,
             workspace,
             limits,
@@ -340,6 +340,8 @@ impl RunSpecFactory {
             workflow: goal.workflow.clone().map(Box::new),
             turn: goal.turn.clone().map(Box::new),
             services: goal.services.clone(),
+            service_endpoints: endpoints_of(&setup.tools, &goal.own.service_endpoints).into(),
+            setup,
         })
     }
 
@@ -533,8 +535,20 @@ impl RunSpecFactory {
             workflow: goal.workflow.clone().map(Box::new),
             turn: goal.turn.clone().map(Box::new),
             services: goal.services.clone(),
+            service_endpoints: goal.own.service_endpoints.clone(),
         })
     }
+}
+
+/// Returns the endpoints of the services that have any of these tools.
+fn endpoints_of(tools: &[ToolSpec], endpoints: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let services = tools.iter().filter_map(|tool| service_of(&tool.name));
+    services
+        .filter_map(|service| {
+            let (name, endpoint) = endpoints.get_key_value(service.as_str())?;
+            Some((name.clone(), endpoint.clone()))
+        })
+        .collect()
 }
 
 /// Returns the tool with a description that mentions the rules about its calls.

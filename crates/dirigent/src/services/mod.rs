@@ -312,11 +312,17 @@ impl Dirigent {
 
     /// Adds the services of a JSON text in the formats of other clients: `mcpServers` of Claude Desktop, Claude Code and Cursor, and `servers` of VS Code. Each
     /// is added as by [`Dirigent::add_service`]; one that cannot be added, or not be used by this process, is in [`ImportedServices::skipped`].
+    /// In their settings, `${workspaceFolder}` stands for `workspace`.
     ///
     /// # Errors
     /// [`ServiceError::Import`] if the text as a whole cannot be read; an error of the journal.
-    pub async fn import_services(&self, text: &str) -> Result<ImportedServices, DirigentError> {
-        let import = dirigent_mcp::import(text).map_err(ServiceError::from)?;
+    pub async fn import_services(
+        &self,
+        text: &str,
+        workspace: &Path,
+    ) -> Result<ImportedServices, DirigentError> {
+        let workspace = std::path::absolute(workspace).unwrap_or_else(|_| workspace.to_owned());
+        let import = dirigent_mcp::import(text, &workspace).map_err(ServiceError::from)?;
         let mut imported = ImportedServices {
             skipped: import.skipped,
             notes: import.notes,
@@ -374,6 +380,21 @@ impl Dirigent {
         join_all(starting).await;
         self.keep_starts().await?;
         self.services(workspace).await
+    }
+
+    /// Withdraws the trust in the services file of the project in `workspace`: no run uses its services from now on. Runs of other processes
+    /// that are already using them are not affected. Returns the file's path, or `None` if it was not trusted.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn withdraw_services_trust(&self, workspace: &Path) -> Result<Option<PathBuf>, DirigentError> {
+        let path = project::file_in(workspace);
+        let shown = path.to_string_lossy().into_owned();
+        let was_trusted = self
+            .reading(move |journal| journal.withdraw_trust(&shown))
+            .await?;
+        self.load_services(Some(workspace)).await?;
+        Ok(was_trusted.then_some(path))
     }
 
     /// Saves a service under a name that no other service has, except a project's service.

@@ -24,6 +24,8 @@ pub struct UntrustedServices {
     pub services: Vec<String>,
     /// The settings of the services that can be used, without values that may be secrets.
     pub settings: BTreeMap<ServiceName, ServiceSettings>,
+    /// The services that cannot be used.
+    pub skipped: Vec<SkippedService>,
     /// True if the user has trusted the file with other content before.
     pub changed: bool,
     /// The SHA-256 of the content in hexadecimal digits.
@@ -59,7 +61,7 @@ pub(super) fn read(workspace: &Path, trusted: &[TrustedFile]) -> ProjectServices
         ..ProjectServices::default()
     };
     let read = markdown::read_file(&path, path.parent());
-    let read = read.and_then(|text| match import(&text) {
+    let read = read.and_then(|text| match import(&text, path.parent().unwrap_or(&path)) {
         Ok(import) => Ok((text, import)),
         Err(error) => Err(error.to_string()),
     });
@@ -83,8 +85,9 @@ pub(super) fn read(workspace: &Path, trusted: &[TrustedFile]) -> ProjectServices
         let settings = import.services.iter().map(shown).collect();
         project.untrusted = Some(UntrustedServices {
             services: named
-                .chain(import.skipped.into_iter().map(|skipped| skipped.name))
+                .chain(import.skipped.iter().map(|skipped| skipped.name.clone()))
                 .collect(),
+            skipped: import.skipped,
             changed: earlier.is_some(),
             settings,
             path,

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::error::ServiceError;
 use super::kept::KeptStart;
 use super::project::{self, ProjectServices, UntrustedServices};
-use super::settings::{digest, endpoint_digest, identity};
+use super::settings::{digest, identity};
 use super::{LastStart, RegisteredService, ServiceList, ServiceOrigin, ServiceSettings, secrets};
 use crate::time::now;
 use crate::{Dirigent, DirigentError};
@@ -114,6 +114,14 @@ impl FoundServices {
             .collect()
     }
 
+    /// Returns the digest of the program or the address of each service, by its name.
+    pub(crate) fn endpoints(&self) -> BTreeMap<String, String> {
+        let services = self.services.iter().map(|service| &service.config);
+        services
+            .map(|config| (config.name.to_string(), config.endpoint_digest()))
+            .collect()
+    }
+
     /// Adds a service, unless a source with higher precedence has one with this name.
     fn add(&mut self, config: ServiceConfig, origin: ServiceOrigin) {
         let taken = self
@@ -186,12 +194,9 @@ pub(crate) fn endpoints(
     journal: &Journal,
     configured: Vec<ServiceConfig>,
     workspace: &Path,
-) -> Result<BTreeMap<ServiceName, String>, StoreError> {
+) -> Result<BTreeMap<String, String>, StoreError> {
     let found = find(journal, configured, Some(workspace))?;
-    let services = found.services.iter().map(|service| &service.config);
-    Ok(services
-        .map(|config| (config.name.clone(), endpoint_digest(config)))
-        .collect())
+    Ok(found.endpoints())
 }
 
 fn config_of(stored: &StoredService) -> Result<ServiceConfig, String> {

@@ -184,13 +184,6 @@ pub(super) fn identity(config: &ServiceConfig) -> String {
     sha256_hex(json!(ServiceSettings::from(config)).to_string().as_bytes())
 }
 
-/// Returns a digest of the program or the address of a service: what the user allowed calls of. Other settings may change without a new decision.
-pub(super) fn endpoint_digest(config: &ServiceConfig) -> String {
-    let settings = ServiceSettings::from(config);
-    let endpoint = json!([settings.command, settings.args, settings.cwd, settings.url]);
-    sha256_hex(endpoint.to_string().as_bytes())
-}
-
 /// Returns a digest of the settings that decide which tools a service has. The values of the environment and of headers, which may be
 /// secrets, are not part of it.
 pub(super) fn digest(config: &ServiceConfig) -> String {

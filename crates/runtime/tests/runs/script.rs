@@ -366,6 +366,7 @@ pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
         project: None,
         probes: Vec::new(),
         services: Vec::new(),
+        service_endpoints: Default::default(),
         reads_diff: false,
         workflow: None,
         turn: None,

@@ -103,6 +103,7 @@ fn context() -> ToolContext {
         deadline: None,
         content_store: None,
         user: None,
+        service_endpoints: Default::default(),
         cancel: CancellationToken::new(),
     }
 }

@@ -55,6 +55,7 @@ pub fn context(workspace: &Path) -> ToolContext {
         seen: None,
         deadline: None,
         user: None,
+        service_endpoints: Default::default(),
         cancel: CancellationToken::new(),
     }
 }
