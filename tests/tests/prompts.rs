@@ -123,14 +123,7 @@ fn prompt_2_an_agents_prompt_and_native_tools_can_be_seen() {
     );
 
     let text = place
-        .dirigent([
-            "prompts",
-            "show",
-            "--agent",
-            "explore",
-            "--form",
-            "json",
-        ])
+        .dirigent(["prompts", "show", "--agent", "explore", "--form", "json"])
         .with_code(0);
     assert!(
         text.stdout.starts_with("You explore a workspace"),

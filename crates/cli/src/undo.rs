@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use dirigent::events::{StateChange, display_path};
 use dirigent::report::during_command_title;
-use dirigent::{CommandDiff, CommandFile, Dirigent, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
+use dirigent::{
+    CommandDiff, CommandFile, Dirigent, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall,
+};
 use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};

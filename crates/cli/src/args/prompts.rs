@@ -106,7 +106,13 @@ pub(crate) struct ShowPromptCommand {
     #[arg(long, value_enum, default_value_t, requires = "model_prompt")]
     pub(crate) mode: ModeChoice,
     /// The project folder, whose own agents are included
-    #[arg(long, short, value_name = "DIR", default_value = ".", requires = "model_prompt")]
+    #[arg(
+        long,
+        short,
+        value_name = "DIR",
+        default_value = ".",
+        requires = "model_prompt"
+    )]
     pub(crate) workspace: PathBuf,
     #[command(flatten)]
     pub(crate) model: ModelChoice,

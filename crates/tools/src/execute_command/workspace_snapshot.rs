@@ -336,7 +336,12 @@ mod tests {
         let root = TempDir::new().unwrap();
         let held = usize::try_from(MAX_HELD_BYTES).unwrap();
         let unseen = usize::try_from(MAX_UNSEEN_BYTES).unwrap();
-        for (name, length) in [("big", unseen + 1), ("large", unseen), ("seen", held - 5), ("small", 5)] {
+        for (name, length) in [
+            ("big", unseen + 1),
+            ("large", unseen),
+            ("seen", held - 5),
+            ("small", 5),
+        ] {
             std::fs::write(root.path().join(name), vec![b'a'; length]).unwrap();
         }
         let read = |known: &BTreeSet<String>| {
