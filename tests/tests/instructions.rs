@@ -53,7 +53,6 @@ async fn lead_4_lead_and_sub_agents_are_told_instructions_environment_and_goal()
                 stage.workspace().canonicalize().unwrap().display()
             ),
             format!("system: {} ", std::env::consts::OS),
-            "commands: write only to the workspace, $TMPDIR; ".to_owned(),
             "top level at the run's start: AGENTS.md, CLAUDE.md, docs/, notes.txt\n".to_owned(),
             "date: 20".to_owned(),
         ] {
@@ -70,6 +69,12 @@ async fn lead_4_lead_and_sub_agents_are_told_instructions_environment_and_goal()
         );
         assert_eq!(asked.section("GOAL").unwrap().trim(), "Count the lines");
     }
+    // The scout has no commands.
+    let told_of_commands = [lead, scout].map(|asked| {
+        let environment = asked.section("ENVIRONMENT").unwrap();
+        environment.contains("commands: write only to the workspace, $TMPDIR; ")
+    });
+    assert_eq!(told_of_commands, [true, false]);
     assert_eq!(model.reflector_asked()[0].section("ENVIRONMENT"), None);
     // The journal stores them once for all agents.
     let entries = serde_json::to_string(&stage.entries()).unwrap();

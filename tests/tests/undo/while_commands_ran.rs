@@ -182,7 +182,7 @@ fn paor_10_a_file_changed_by_a_tool_and_a_command_is_undone_fully_or_not_at_all(
     ]);
     let place = &served.place;
     let shown = place.dirigent(["diff", "last"]).with_code(0);
-    let note = "note: `git apply` may refuse the diff of notes.txt: commands or others changed the same file, which the diff leaves out\n";
+    let note = "`git apply` may refuse the diff of notes.txt: commands or others changed the same file, which the diff leaves out\n";
     assert!(shown.stderr.contains(note), "{shown}");
     let json = place.dirigent(["diff", "last", "--json"]).with_code(0);
     assert_eq!(json.json_lines()[0]["files"][0]["also_changed"], true);
