@@ -41,7 +41,7 @@ pub(crate) async fn mcp(
     let done = match command {
         ServicesCommand::Add(command) => add(&dirigent, command, output).await,
         ServicesCommand::Update(command) => update(&dirigent, command, output).await,
-        ServicesCommand::Remove(command) => remove(&dirigent, &command.name, output).await,
+        ServicesCommand::Remove(command) => remove(&dirigent, &command, output).await,
         ServicesCommand::List(command) => list(&dirigent, &command, output).await,
         ServicesCommand::Show(command) => show(&dirigent, &command, output).await,
         ServicesCommand::Start(command) => start(&dirigent, &command, output).await,
