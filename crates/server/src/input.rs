@@ -100,7 +100,7 @@ fn is_json(request: &Request) -> bool {
 }
 
 /// Reads a body, within the limits of length and time.
-async fn read_body(body: Body, service: &Service) -> Result<Bytes, Problem> {
+pub(crate) async fn read_body(body: Body, service: &Service) -> Result<Bytes, Problem> {
     let limits = &service.options.limits;
     let reading = collect(body, limits.body_bytes);
     match tokio::time::timeout(limits.body_time, reading).await {

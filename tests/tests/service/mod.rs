@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
+mod all_runs;
 mod command;
 mod conversations;
+mod decisions;
+mod idempotency;
 mod limits;
 mod reference;
 mod registries;
