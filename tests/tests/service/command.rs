@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use dirigent_model_server::{Gate, Script, Turn};
 use dirigent_tests::cli::{Place, Watched};
-use dirigent_tests::http_client::Client;
+use dirigent_tests::http_client::{Client, ServerEvent};
 use dirigent_tests::served::Served;
 use serde_json::{Value, json};
 
@@ -202,25 +202,33 @@ fn host_2_twenty_conversations_go_on_after_their_server_was_killed_and_clients_m
     let client = serving.client.clone();
     let mut watched = Vec::new();
     for number in 0..CONVERSATIONS {
-        let (context, stream) = runtime.block_on(async {
+        watched.push(runtime.block_on(async {
             let created = client.post("/context", &json!({})).await;
             created.with_status(201);
             let context = created.header("location").to_owned();
             let message = json!({"message": format!("Say done {number}")});
             let path = format!("{context}/messages");
-            let stream = client.stream("POST", &path, &[], Some(&message)).await;
-            (context, stream)
-        });
-        watched.push((context, stream));
+            let mut stream = client.stream("POST", &path, &[], Some(&message)).await;
+            let mut events = Vec::new();
+            while !events
+                .last()
+                .is_some_and(|event: &ServerEvent| event.data["event"] == "agent_started")
+            {
+                events.push(stream.next().await.unwrap());
+            }
+            (context, stream, events)
+        }));
     }
     served.wait_for_requests(CONVERSATIONS);
     serving.watched.kill();
     // What each client has got until its connection broke.
     let watched: Vec<_> = watched
         .into_iter()
-        .map(|(context, mut stream)| (context, runtime.block_on(stream.rest())))
+        .map(|(context, mut stream, mut events)| {
+            events.extend(runtime.block_on(stream.rest()));
+            (context, events)
+        })
         .collect();
-    assert!(watched.iter().all(|(_, events)| !events.is_empty()));
 
     let mut again = Serving::start(&mut serve(&served.place));
     for _ in &watched {
