@@ -3,8 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use dirigent::config::ServiceLimits;
 use dirigent::{Dirigent, DirigentError, UserPresence, default_journal};
-use dirigent_server::{LoadedToken, RunSlots, Server, ServerOptions, Token, TokenOrigin, reachable};
+use dirigent_server::{
+    LoadedToken, RunSlots, Server, ServerLimits, ServerOptions, Token, TokenOrigin, reachable,
+};
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -41,6 +44,7 @@ pub(crate) async fn serve(
         hosts: command.host.clone(),
         workspace: command.workspace.clone(),
         token_file: Some(token_file.clone()),
+        limits: limits(&command, config.service_limits()),
         ..ServerOptions::default()
     };
     let server = Server::bind(dirigent.clone(), loaded.token.clone(), options).await?;
@@ -61,6 +65,29 @@ pub(crate) async fn serve(
     tokio::select! {
         result = serving => result.map(|()| Exit::Success).map_err(anyhow::Error::from),
         () = killed => Ok(Exit::Killed),
+    }
+}
+
+/// The limits of the command line, else of the configuration, else the defaults.
+fn limits(command: &ServeCommand, configured: ServiceLimits) -> ServerLimits {
+    let default = ServerLimits::default();
+    let number = |given: Option<u32>, configured: Option<u32>, default: usize| {
+        let number = given.or(configured).map(usize::try_from);
+        number.and_then(Result::ok).unwrap_or(default)
+    };
+    let max_body = configured
+        .max_body
+        .map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+    ServerLimits {
+        body_bytes: number(command.max_body, max_body, default.body_bytes),
+        requests: number(command.max_requests, configured.max_requests, default.requests),
+        runs: number(command.max_runs, configured.max_runs, default.runs),
+        connections: number(
+            command.max_connections,
+            configured.max_connections,
+            default.connections,
+        ),
+        ..default
     }
 }
 

@@ -14,7 +14,7 @@ use dirigent_core::view::{Event, RunView};
 use dirigent_mcp::McpServices;
 use dirigent_runtime::{
     Events, Orchestrator, PendingMessage, Resume, RunHandle, RunServices, SteerOutcome, UserPresence,
-    WhenShared, pending_messages, read_run, record_run,
+    WhenShared, check_message, pending_messages, read_run, record_run,
 };
 use dirigent_store::{Journal, MessageId, MessageState, RunFilter, RunPage, RunRecord};
 use dirigent_tools::{Confinement, repository_summary};
@@ -29,6 +29,7 @@ use crate::service_tools::{recorded_service_tools, recorded_services};
 use crate::services::ServiceRegistry;
 use crate::sharing::{StartPermit, announce};
 use crate::start_queue::StartQueue;
+use crate::time::now;
 use crate::tools_watch::KnownTools;
 use crate::undo::{RunDiff, Undo};
 use crate::worktree::users_folder;
@@ -379,6 +380,16 @@ impl Dirigent {
     /// accept it after the messages that are already waiting.
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, DirigentError> {
         Ok(self.orchestrator.steer(run, steering).await?)
+    }
+
+    /// Checks that a run would accept a message, without sending it: a decision with edited parameters, for example. Whether the message is accepted
+    /// later depends on what happens until then.
+    ///
+    /// # Errors
+    /// As [`Dirigent::steer`].
+    pub async fn check_message(&self, run: RunId, steering: Steering) -> Result<(), DirigentError> {
+        self.reading(move |journal| check_message(journal, run, now(), steering))
+            .await
     }
 
     /// Returns the messages that are waiting in the journal until the run is resumed, in the order in which they were sent.

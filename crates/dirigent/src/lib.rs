@@ -47,6 +47,7 @@ mod project;
 mod prompts;
 mod recording;
 pub mod render;
+mod request_keys;
 mod service_tools;
 pub mod services;
 mod sharing;
@@ -110,6 +111,7 @@ pub use paths::default_journal;
 pub use prompts::AgentPrompt;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
 pub use render::Detail;
+pub use request_keys::RequestClaim;
 
 pub use dirigent_runtime::{CommandDiff, CommandFileDiff, FileDiff};
 pub use undo::{

@@ -65,7 +65,7 @@ pub use events::Events;
 pub use handle::RunHandle;
 pub use journal_reader::read_run;
 pub use orchestrator::Orchestrator;
-pub use pending_messages::{PendingMessage, pending_messages};
+pub use pending_messages::{PendingMessage, check_message, pending_messages};
 pub use replaying::record_run;
 pub use resuming::Resume;
 pub use services::{RunServices, Services, with_read_output};

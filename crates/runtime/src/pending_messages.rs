@@ -109,6 +109,28 @@ pub(crate) fn post_for_resume(
     }
 }
 
+/// Checks that a run would accept a message after all pending messages, without sending it.
+///
+/// # Errors
+/// The error with which the run would reject the message. [`RuntimeError::Ended`] and [`RuntimeError::Journal`].
+pub fn check_message(
+    journal: &dyn RunLog,
+    run: RunId,
+    at: Timestamp,
+    steering: Steering,
+) -> Result<(), RuntimeError> {
+    let mut dry_run = DryRun::new(run, ReplayedRun::read(journal, run)?, at)?;
+    for earlier in journal
+        .pending_messages(run)?
+        .into_iter()
+        .filter_map(parse_message)
+    {
+        // If the dry run rejects an earlier message, the run's owner will reject it as well.
+        let _ = dry_run.handle(earlier.steering);
+    }
+    dry_run.handle(steering)
+}
+
 fn post_error(run: RunId, error: RunLogError) -> RuntimeError {
     match error.kind() {
         RunLogErrorKind::Finished => RuntimeError::Ended { run },

@@ -67,10 +67,9 @@ pub(crate) async fn events(
 
 /// The states of all runs.
 fn snapshot(board: &Board, watcher: &Watcher) -> Value {
-    // Read first: a change in between is told again.
-    let seq = watcher.seq();
-    let mut runs: Vec<Value> = watcher
-        .changes_since(0)
+    let changes = watcher.changes_since(0);
+    let seq = changes.last().map_or(0, |change| change.seq);
+    let mut runs: Vec<Value> = changes
         .into_iter()
         .map(|change| change.run)
         .filter(|run| run["removed"].is_null())
@@ -102,7 +101,12 @@ impl AllRuns {
                 let snapshot = snapshot(&self.board, &self.watcher);
                 let id = snapshot["id"].as_str().unwrap_or_default().to_owned();
                 self.known = self.board.seq_of(&id);
-                return Some(Message::default().event("snapshot").id(id).data(snapshot.to_string()));
+                return Some(
+                    Message::default()
+                        .event("snapshot")
+                        .id(id)
+                        .data(snapshot.to_string()),
+                );
             };
             let changes = self.watcher.changes_since(known);
             if let Some(last) = changes.last() {

@@ -83,7 +83,7 @@ impl Board {
         self.read().await?;
         let is_first = !std::mem::replace(&mut self.state().is_reading, true);
         if is_first {
-            self.0.changed.send_replace(Ok(self.state().seq));
+            let _ = self.0.changed.send_replace(Ok(self.state().seq));
             tokio::spawn(self.clone().keep_reading());
         }
         Ok(Watcher {
@@ -96,19 +96,27 @@ impl Board {
     async fn keep_reading(self) {
         loop {
             tokio::time::sleep(PAUSE).await;
-            if self.0.changed.receiver_count() == 0 {
-                let mut state = self.state();
-                state.is_reading = false;
-                // Without feeds, nothing is read from the journal.
-                state.runs.values_mut().for_each(|known| known.feed = None);
+            if self.stop_unless_watched() {
                 return;
             }
             if let Err(problem) = self.read().await {
                 self.state().is_reading = false;
-                self.0.changed.send_replace(Err(problem.to_json().to_string()));
+                let _ = self.0.changed.send_replace(Err(problem.to_json().to_string()));
                 return;
             }
         }
+    }
+
+    /// Returns true if nobody watches. A new watcher subscribes before it looks whether the list is being read.
+    fn stop_unless_watched(&self) -> bool {
+        let mut state = self.state();
+        let is_unwatched = self.0.changed.receiver_count() == 0;
+        if is_unwatched {
+            state.is_reading = false;
+            // Without feeds, nothing is read from the journal.
+            state.runs.values_mut().for_each(|known| known.feed = None);
+        }
+        is_unwatched
     }
 
     /// Reads the list of runs, and notes the changes.
@@ -144,9 +152,10 @@ impl Board {
     async fn unlisted(&self, records: &BTreeMap<RunId, RunRecord>) -> Result<Vec<RunRecord>, Problem> {
         let missing: Vec<RunId> = {
             let state = self.state();
-            let known = state.runs.iter().filter(|(run, known)| {
-                known.summary["removed"].is_null() && !records.contains_key(run)
-            });
+            let known = state
+                .runs
+                .iter()
+                .filter(|(run, known)| known.summary["removed"].is_null() && !records.contains_key(run));
             known.map(|(run, _)| *run).collect()
         };
         let mut found = Vec::new();
@@ -243,7 +252,11 @@ impl Board {
     pub(crate) fn counts(&self) -> Value {
         let state = self.state();
         let runs = || state.runs.values().map(|known| &known.summary);
-        let waiting = |name: &str| runs().filter_map(|run| run["waiting"][name].as_u64()).sum::<u64>();
+        let waiting = |name: &str| {
+            runs()
+                .filter_map(|run| run["waiting"][name].as_u64())
+                .sum::<u64>()
+        };
         let (approvals, questions) = (waiting("approvals"), waiting("questions"));
         json!({
             "running": runs().filter(|run| run["state"] == "running").count(),
@@ -267,11 +280,6 @@ impl Watcher {
             .collect();
         changes.sort_by_key(|change| change.seq);
         changes
-    }
-
-    /// The last sequence number.
-    pub(crate) fn seq(&self) -> u64 {
-        self.board.state().seq
     }
 
     /// Waits for a change; an error, as the text of a problem, if the journal cannot be read any more.

@@ -163,7 +163,11 @@ pub(crate) async fn decide_call(
                 rule: None,
             })
         }
-        Decided::Rule { digest, calls, within } => {
+        Decided::Rule {
+            digest,
+            calls,
+            within,
+        } => {
             check_rule(service, run, effect, &digest, &calls).await?;
             let rules = service.dirigent.approval_rules();
             let saved = rules.allow(run, within.into(), calls).await?;
@@ -255,12 +259,18 @@ pub(crate) async fn check(
             service.dirigent.check_message(run, message).await?;
             Ok(json_response(&json!({"run": run, "valid": true, "rule": null})))
         }
-        Decided::Rule { digest, calls, within } => {
+        Decided::Rule {
+            digest,
+            calls,
+            within,
+        } => {
             check_rule(&service, run, effect, &digest, &calls).await?;
             let record = service.dirigent.record(run).await?;
             let (scope, subject) = match within {
                 RuleWithin::Run => ("run", json!(run)),
-                RuleWithin::Conversation => ("conversation", json!(record.turn.map(|turn| turn.conversation))),
+                RuleWithin::Conversation => {
+                    ("conversation", json!(record.turn.map(|turn| turn.conversation)))
+                }
                 RuleWithin::Workspace => ("workspace", json!(record.workspace)),
                 RuleWithin::Everywhere => ("everywhere", Value::Null),
             };

@@ -46,7 +46,8 @@ impl PageFilter {
         for event in events {
             position = position.next(event.seq);
             let (before, after) = (self.before, self.after);
-            if before.is_some_and(|before| position >= before) || after.is_some_and(|after| position <= after) {
+            if before.is_some_and(|before| position >= before) || after.is_some_and(|after| position <= after)
+            {
                 continue;
             }
             let mut object = json!(event);
@@ -83,7 +84,9 @@ impl PageFilter {
             .is_none_or(|kinds| kinds.split(',').any(|wanted| wanted.trim() == kind));
         let is_agent = self.agent.as_deref().is_none_or(|agent| agent == scope);
         let is_subtask = of_subtask.is_none_or(|scopes| {
-            let named = event["subtask"].as_str().or(event["observation"]["subtask"].as_str());
+            let named = event["subtask"]
+                .as_str()
+                .or(event["observation"]["subtask"].as_str());
             scopes.contains(scope) || named.is_some() && named == self.subtask.as_deref()
         });
         is_kind && is_agent && is_subtask

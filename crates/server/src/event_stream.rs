@@ -4,10 +4,12 @@
 //! connects again sends the last id that it has got, so it misses no event and gets none twice.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
@@ -31,7 +33,7 @@ const MAX_PREVIEWS_IN_A_ROW: u32 = 16;
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// The last event that a client has. Text form: `12` for all events of entry 12, `12.1` for the first of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     seq: u64,
     /// The number of the event within its entry, from 1.
@@ -44,11 +46,31 @@ impl Position {
         Position { seq, index: u32::MAX }
     }
 
+    /// The position of the next event of a run, which an entry caused.
+    pub(crate) fn next(self, seq: u64) -> Self {
+        match self.seq == seq && self.index != u32::MAX {
+            true => Position {
+                index: self.index + 1,
+                ..self
+            },
+            false => Position { seq, index: 1 },
+        }
+    }
+
     /// The journal entry after which the events are read: some events of the entry of this position may still be missing.
     fn last_complete_entry(self) -> u64 {
         match self.index {
             u32::MAX => self.seq,
             _ => self.seq.saturating_sub(1),
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.index {
+            u32::MAX => write!(f, "{}", self.seq),
+            index => write!(f, "{}.{index}", self.seq),
         }
     }
 }
@@ -72,6 +94,17 @@ impl FromStr for Position {
             }),
         }
     }
+}
+
+/// Returns true if a client asks for a stream of events.
+pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/event-stream")
+}
+
+/// Returns true if a client names this type in `Accept`.
+pub(crate) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains(kind))
 }
 
 /// The id of the last event that a client which connects again has got.
@@ -230,19 +263,12 @@ impl RunStream {
 
     /// The message for an event; `None` if the client has it.
     fn event(&mut self, event: &Event) -> Option<Message> {
-        self.last = Position {
-            index: match self.last.seq == event.seq {
-                true => self.last.index + 1,
-                false => 1,
-            },
-            seq: event.seq,
-        };
-        let Position { seq, index } = self.last;
-        if (seq, index) <= (self.known.seq, self.known.index) {
+        self.last = self.last.next(event.seq);
+        if self.last <= self.known {
             return None;
         }
         let turn = self.turn.map_or_else(String::new, |turn| format!("{turn}."));
-        let message = Message::default().id(format!("{turn}{seq}.{index}"));
+        let message = Message::default().id(format!("{turn}{}", self.last));
         Some(message.data(json!(event).to_string()))
     }
 

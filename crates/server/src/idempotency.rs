@@ -50,7 +50,8 @@ pub(crate) async fn answer_once(State(service): State<Service>, request: Request
 
 async fn handle(service: &Service, key: &str, request: Request, next: Next) -> Result<Response, Problem> {
     if key.is_empty() || key.len() > LONGEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let detail = format!("`Idempotency-Key` is invalid: it must have 1 to {LONGEST_KEY} visible ASCII characters");
+        let detail =
+            format!("`Idempotency-Key` is invalid: it must have 1 to {LONGEST_KEY} visible ASCII characters");
         return Err(Problem::new(
             StatusCode::BAD_REQUEST,
             "invalid_idempotency_key",
@@ -63,7 +64,12 @@ async fn handle(service: &Service, key: &str, request: Request, next: Next) -> R
     match service.dirigent.claim_request(key, &digest).await? {
         RequestClaim::New => {}
         RequestClaim::Answered(answer) => return repeated(&answer),
-        RequestClaim::InProgress => return Err(conflict("request_in_progress", "is still being handled: wait for its answer, or send it again later")),
+        RequestClaim::InProgress => {
+            return Err(conflict(
+                "request_in_progress",
+                "is still being handled: wait for its answer, or send it again later",
+            ));
+        }
         RequestClaim::Interrupted => {
             return Err(conflict(
                 "request_interrupted",
@@ -94,7 +100,11 @@ fn digest(method: &str, address: &str, body: &Bytes) -> String {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Keeps the answer of a request that succeeded, and passes it on.
@@ -103,14 +113,10 @@ async fn keep(service: &Service, key: &str, response: Response) -> Result<Respon
         service.dirigent.release_request(key).await?;
         return Ok(response);
     }
-    let text = |name: HeaderName| {
-        let value = response.headers().get(name)?;
-        value.to_str().ok().map(str::to_owned)
-    };
     let mut answer = Answer {
         status: response.status().as_u16(),
-        content_type: text(CONTENT_TYPE),
-        location: text(LOCATION),
+        content_type: header_text(&response, &CONTENT_TYPE),
+        location: header_text(&response, &LOCATION),
         body: String::new(),
     };
     let is_stream = answer
@@ -139,6 +145,11 @@ async fn keep(service: &Service, key: &str, response: Response) -> Result<Respon
     answer.body = String::from_utf8_lossy(&body).into_owned();
     service.dirigent.answer_request(key, stored(&answer)).await?;
     Ok(Response::from_parts(parts, Body::from(body)))
+}
+
+fn header_text(response: &Response, name: &HeaderName) -> Option<String> {
+    let value = response.headers().get(name)?;
+    value.to_str().ok().map(str::to_owned)
 }
 
 fn stored(answer: &Answer) -> String {

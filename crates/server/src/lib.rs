@@ -20,13 +20,18 @@
 
 mod access;
 mod agents;
+mod all_runs;
 mod approval_rules;
 mod approvals;
+mod board;
 mod completion;
 mod connections;
 mod conversations;
+mod decisions;
 mod entrance;
+mod event_pages;
 mod event_stream;
+mod idempotency;
 mod input;
 mod mcp;
 mod mcp_services;
@@ -53,6 +58,7 @@ mod sessions;
 mod steering;
 mod system_prompts;
 mod token;
+mod usage;
 mod workflows;
 
 pub use mcp::{Decider, McpServer, McpServerError};

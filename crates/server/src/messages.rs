@@ -4,18 +4,16 @@
 //! within a request, so a turn that needs the user ends with what it needs, and continues when the user has answered.
 
 use axum::extract::State;
-use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use dirigent::workflows::UserRequest;
-use dirigent::{
-    Conversation, Decision, EndReason, RunHandle, RunId, Sent, SteerOutcome, Steering, UserPresence,
-};
+use dirigent::{Conversation, EndReason, RunHandle, RunId, Sent, SteerOutcome, UserPresence};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::conversations::last_turn;
+use crate::decisions::{DecisionInput, decide_call, saved};
 use crate::entrance::json_response;
 use crate::event_stream::{self, Position, Previews, Watched};
 use crate::input::{Input, Segments};
@@ -49,8 +47,7 @@ enum Delivery {
 
 impl Delivery {
     fn from_headers(headers: &HeaderMap) -> Self {
-        let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
-        match accepted.is_some_and(|accepted| accepted.contains("text/event-stream")) {
+        match event_stream::wants_events(headers) {
             true => Delivery::Stream,
             false => Delivery::Whole,
         }
@@ -164,21 +161,20 @@ pub(crate) async fn answer(
 }
 
 /// Decides about a call of the last turn. A turn that had stopped goes on.
-#[utoipa::path(post, path = "/context/{conversation}/approvals/{call}", tag = "Conversations", params(schemas::ContextPath, schemas::CallPath), request_body = schemas::DecisionInput, responses((status = 200, description = "The answer of the turn", body = schemas::TurnAnswer)))]
+#[utoipa::path(post, path = "/context/{conversation}/approvals/{call}", tag = "Conversations", params(schemas::ContextPath, schemas::CallPath), request_body = DecisionInput, responses((status = 200, description = "The answer of the turn", body = schemas::TurnAnswer)))]
 pub(crate) async fn decide(
     State(service): State<Service>,
     Segments((text, call)): Segments<(String, String)>,
     headers: HeaderMap,
-    Input(decision): Input<Decision>,
+    Input(decision): Input<DecisionInput>,
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
     let run = last_turn(&conversation).await?.run;
-    let effect = effect("call", &call)?;
     let slot = slot_for_turn(&service, &conversation).await?;
-    let outcome = service
-        .dirigent
-        .steer(run, Steering::Decide { effect, decision })
-        .await?;
+    let decided = decide_call(&service, run, effect("call", &call)?, decision).await?;
+    let Some(outcome) = decided.sent else {
+        return Ok(saved(run, None, &decided.rule.unwrap_or_default()));
+    };
     let delivery = Delivery::from_headers(&headers);
     go_on(&service, &conversation, slot, run, outcome, delivery).await
 }

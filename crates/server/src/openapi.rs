@@ -27,6 +27,7 @@ use crate::schemas;
         (name = "Memory", description = "The facts that agents are told."),
         (name = "Agents", description = "The sub-agents of plans."),
         (name = "MCP services", description = "Programs that give agents tools."),
+        (name = "Usage", description = "Requests, tokens and cost."),
         (name = "Service", description = "The server itself."),
     )
 )]

@@ -49,6 +49,11 @@ impl Problem {
         Problem { status, ..self }
     }
 
+    /// Returns true if the problem has this code.
+    pub(crate) fn is(&self, code: &str) -> bool {
+        self.code == code
+    }
+
     /// Adds a field for programs.
     pub(crate) fn with(mut self, name: &'static str, value: Value) -> Self {
         self.fields.push((name, value));

@@ -11,9 +11,9 @@ use crate::mcp::McpEndpoint;
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
-    access, agents, approval_rules, approvals, completion, conversations, entrance, mcp_services, memory,
-    messages, openapi, passthrough, permits, reference, run_changes, runs, steering, system_prompts,
-    workflows,
+    access, agents, all_runs, approval_rules, approvals, completion, conversations, decisions, entrance,
+    idempotency, mcp_services, memory, messages, openapi, passthrough, permits, reference, run_changes, runs,
+    steering, system_prompts, usage, workflows,
 };
 
 /// All addresses, each behind the checks of access and of the number of requests.
@@ -30,6 +30,7 @@ pub(crate) fn router(service: Service) -> Router {
         )
         .fallback(async || Problem::unknown_address())
         .method_not_allowed_fallback(async || Problem::wrong_method())
+        .layer(from_fn_with_state(service.clone(), idempotency::answer_once))
         .layer(from_fn_with_state(service.clone(), permits::limit_requests))
         .layer(from_fn(completion::complete_changes))
         .merge(passthrough::router(&service))
@@ -53,6 +54,7 @@ pub(crate) fn api() -> (Router<Service>, OpenApi) {
 fn runs_router() -> OpenApiRouter<Service> {
     OpenApiRouter::new()
         .routes(routes!(runs::list, runs::start))
+        .routes(routes!(all_runs::events))
         .routes(routes!(runs::show))
         .routes(routes!(runs::events))
         .routes(routes!(runs::graph))
@@ -68,7 +70,8 @@ fn approvals_router() -> OpenApiRouter<Service> {
     OpenApiRouter::new()
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::of_run))
-        .routes(routes!(steering::decide))
+        .routes(routes!(decisions::decide))
+        .routes(routes!(decisions::check))
         .routes(routes!(steering::answer))
         .routes(routes!(approval_rules::list))
         .routes(routes!(approval_rules::delete))
@@ -116,6 +119,7 @@ fn registries_router() -> OpenApiRouter<Service> {
         .routes(routes!(mcp_services::logs))
         .routes(routes!(mcp_services::start))
         .routes(routes!(mcp_services::stop))
+        .routes(routes!(usage::usage))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::entrance::json_response;
+use crate::event_pages::{PageFilter, PageFrom};
 use crate::event_stream::{self, Previews, Watched};
 use crate::input::{Input, OptionalInput, Parameters, Segments, list_length};
 use crate::problem::Problem;
@@ -158,9 +159,36 @@ pub(crate) struct EventsQuery {
     /// Whether to send the replies while they are written, too.
     #[serde(default)]
     deltas: bool,
+    /// `json` returns a page instead of a stream, as `Accept: application/json` does.
+    #[param(inline)]
+    format: Option<EventsFormat>,
+    /// Of a page: the event before which it ends.
+    before: Option<String>,
+    /// Of a page: the end of the run from which it is read.
+    #[serde(default)]
+    #[param(inline)]
+    from: PageFrom,
+    /// Of a page: names of events, separated by commas.
+    kind: Option<String>,
+    /// Of a page: the id of an agent, such as `a3`, or `run`.
+    agent: Option<String>,
+    /// Of a page: the id of a sub-task; its events, and those of its agents.
+    subtask: Option<String>,
+    /// Of a page: from 1 to 500; 100 if absent.
+    limit: Option<usize>,
 }
 
-/// Streams the events of a run.
+/// How events are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EventsFormat {
+    /// A stream of events.
+    Stream,
+    /// A page.
+    Json,
+}
+
+/// Streams the events of a run, or returns a page of them.
 #[utoipa::path(get, path = "/v1/runs/{run}/events", tag = "Runs", params(schemas::RunPath, EventsQuery), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The run has ended, and the client has all its events")))]
 pub(crate) async fn events(
     State(service): State<Service>,
@@ -169,6 +197,13 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let run = service.dirigent.find(&text).await?;
+    let is_page = match query.format {
+        Some(format) => format == EventsFormat::Json,
+        None => event_stream::accepts(&headers, "application/json"),
+    };
+    if is_page {
+        return page(&service, run, query).await;
+    }
     let last = event_stream::last_event_id(&headers);
     let watched = Watched {
         run,
@@ -181,6 +216,24 @@ pub(crate) async fn events(
         (Some(_), None) => Ok(event_stream::stream_rest(&service, watched).await),
         _ => Ok(event_stream::stream(&service, watched)),
     }
+}
+
+/// A page of the events of a run.
+async fn page(service: &Service, run: RunId, query: EventsQuery) -> Result<Response, Problem> {
+    let position = |text: Option<String>| text.map(|text| text.parse()).transpose();
+    let filter = PageFilter {
+        after: position(query.after)?,
+        before: position(query.before)?,
+        from: query.from,
+        kinds: query.kind,
+        agent: query.agent,
+        subtask: query.subtask,
+        limit: query.limit,
+    };
+    let (_, events) = service.dirigent.read(run).await?;
+    let mut object = filter.page(&events)?;
+    object["run"] = json!(run);
+    Ok(json_response(&object))
 }
 
 /// Resumes an interrupted or waiting run, or one that ended at a limit.

@@ -109,20 +109,26 @@ pub(crate) struct WaitingRuns {
     runs: Vec<Value>,
 }
 
-/// A decision about a call.
+/// A decision that would be accepted.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes JSON")]
-pub(crate) struct DecisionInput {
-    /// The digest of the call that was shown.
-    digest: String,
-    /// `approve`, `edit`, `reject` or `guide`.
-    answer: String,
-    /// The new parameters of `edit`.
-    parameters: Option<Value>,
-    /// Why, for `reject`.
-    reason: Option<String>,
-    /// For `guide`.
-    guidance: Option<String>,
+pub(crate) struct CheckedDecision {
+    run: String,
+    valid: bool,
+    /// The rule that `always` would save: `calls`, `scope` and `subject`.
+    rule: Option<Value>,
+}
+
+/// The states of all runs: the fields of runs in a list and, for active and waiting runs, `phase`, `iteration`, `waiting` (the numbers of `approvals` and `questions`), `subtasks`
+/// (their number by state) and `usage`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct RunStates {
+    /// The value of `after`, or of `Last-Event-ID`, for the stream that goes on here.
+    id: String,
+    runs: Vec<Value>,
+    /// How many runs are `running` and `user_required`, and how many `approvals` and `questions` wait.
+    counts: Value,
 }
 
 /// The plans of a run with the states of their sub-tasks.
@@ -372,6 +378,21 @@ pub(crate) struct ApprovalRule {
 #[expect(dead_code, reason = "describes JSON")]
 pub(crate) struct ApprovalRules {
     rules: Vec<ApprovalRule>,
+}
+
+/// The usage of the runs that began in a period. A fork counts what it shares with its run again.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct UsageBody {
+    by: String,
+    from: u64,
+    to: u64,
+    /// The number of runs.
+    runs: u64,
+    /// `requests`, `estimated_requests`, `tool_calls`, `input_tokens`, `cached_input_tokens`, `output_tokens`, and `cost` in nano-dollars.
+    total: Value,
+    /// The same by day, model or agent, which is the `key`.
+    rows: Vec<Value>,
 }
 
 #[derive(ToSchema)]

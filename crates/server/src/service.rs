@@ -1,16 +1,19 @@
 //! What all handlers share.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use dirigent::Dirigent;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::board::Board;
 use crate::options::ServerOptions;
 use crate::private_files::PrivateFiles;
 use crate::run_slots::RunSlots;
 use crate::sessions::Sessions;
 use crate::token::Token;
+use crate::usage::UsageCache;
 
 /// What all handlers share. Clones share it.
 #[derive(Clone)]
@@ -24,6 +27,10 @@ pub(crate) struct Shared {
     /// The files that no agent may read.
     pub(crate) private: PrivateFiles,
     pub(crate) options: ServerOptions,
+    /// The states of all runs.
+    pub(crate) board: Board,
+    /// The usage of runs that was read.
+    pub(crate) usage: UsageCache,
     /// The slots for active runs.
     pub(crate) runs: RunSlots,
     /// A permit for each request that may be under way.
@@ -49,6 +56,8 @@ impl Service {
         options: ServerOptions,
     ) -> Self {
         Service(Arc::new(Shared {
+            usage: UsageCache::default(),
+            board: Board::new(dirigent.clone(), epoch()),
             dirigent,
             token,
             sessions,
@@ -59,4 +68,10 @@ impl Service {
             stopping: CancellationToken::new(),
         }))
     }
+}
+
+/// A name of this server that no earlier one has.
+fn epoch() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    format!("{:x}", since.map(|time| time.as_nanos()).unwrap_or_default())
 }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use dirigent::events::Scope;
-use dirigent::{Decision, EffectId, RunId, SteerOutcome, Steering};
+use dirigent::{EffectId, RunId, SteerOutcome, Steering};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -106,18 +106,6 @@ pub(crate) async fn answer(
         .answer(run, input.question()?, &input.answer)
         .await?;
     Ok(sent(run, outcome))
-}
-
-/// Decides about a call that waits for approval.
-#[utoipa::path(post, path = "/v1/runs/{run}/approvals/{call}", tag = "Approvals", params(schemas::RunPath, schemas::CallPath), request_body = schemas::DecisionInput, responses((status = 200, description = "The run has accepted it", body = schemas::SentMessage), (status = 202, description = "It waits until the run is resumed", body = schemas::SentMessage)))]
-pub(crate) async fn decide(
-    State(service): State<Service>,
-    Segments((text, call)): Segments<(String, String)>,
-    Input(decision): Input<Decision>,
-) -> Result<Response, Problem> {
-    let run = find(&service, &text).await?;
-    let effect = effect("call", &call)?;
-    steer(&service, run, Steering::Decide { effect, decision }).await
 }
 
 /// Cancels a run.

@@ -92,7 +92,7 @@ impl Journal {
     pub fn release_request(&self, key: String) -> Result<(), StoreError> {
         self.write(Box::new(move |db| {
             db.prepare_cached("DELETE FROM request_keys WHERE key = ?1 AND answer IS NULL")?
-                .execute([key])
+                .execute([&key])
                 .map(|changed| Ok(changed as u64))
         }))
     }

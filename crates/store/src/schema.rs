@@ -118,6 +118,13 @@ const TABLES: &str = "
         name TEXT PRIMARY KEY,                   -- a service that the user has stopped, wherever it is configured
         at   INTEGER NOT NULL
     ) STRICT;
+    CREATE TABLE request_keys (
+        key     TEXT PRIMARY KEY,                -- chosen by a client of the service
+        digest  TEXT NOT NULL,                   -- of the request
+        handler TEXT NOT NULL,                   -- the process that handles the request
+        at      INTEGER NOT NULL,
+        answer  TEXT                             -- JSON; NULL while the request has no answer
+    ) STRICT;
     CREATE TABLE mcp_starts (
         name   TEXT NOT NULL,                    -- a service, wherever it is configured
         digest TEXT NOT NULL,                    -- of its configuration

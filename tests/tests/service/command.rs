@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use dirigent_model_server::{Gate, Script, Turn};
 use dirigent_tests::cli::{Place, Watched};
-use dirigent_tests::http_client::Client;
+use dirigent_tests::http_client::{Client, ServerEvent};
 use dirigent_tests::served::Served;
 use serde_json::{Value, json};
 
@@ -83,6 +83,25 @@ async fn host_3_serve_makes_a_token_once_and_ends_in_order() {
     let again = Serving::start(&mut serve(&place));
     again.client.get("/v1/runs").await.with_status(200);
     let _ = again.terminate().with_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_the_limits_come_from_the_command_line_or_the_configuration() {
+    let place = Place::new();
+    let folder = place.folder().join("home/.config/dirigent");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("dirigent.toml"), "[serve]\nmax_body = \"1 KiB\"\n").unwrap();
+    let long = json!({"goal": "x".repeat(2_000)});
+    let serving = Serving::start(&mut serve(&place));
+    let refused = serving.client.post("/v1/runs", &long).await;
+    assert_eq!(refused.problem(), (413, "body_too_large".to_owned()));
+    let _ = serving.terminate().with_code(0);
+    let serving = Serving::start(serve(&place).args(["--max-body", "1500"]));
+    let refused = serving.client.post("/v1/runs", &long).await;
+    assert!(refused.body.contains("1500 bytes"), "{refused:?}");
+    let _ = serving.terminate().with_code(0);
+    let refused = place.dirigent(["serve", "--max-runs", "0"]).with_code(2);
+    assert!(refused.stderr.contains("--max-runs"), "{refused}");
 }
 
 #[test]
@@ -164,6 +183,73 @@ fn host_2_a_killed_server_resumes_its_runs_when_it_starts_again() {
             let finished = events.wait_for_run_event("run_finished").await;
             assert_eq!(finished.data["summary"], "Done.");
         });
+    }
+    let _ = again.terminate().with_code(0);
+}
+
+#[test]
+fn host_2_twenty_conversations_go_on_after_their_server_was_killed_and_clients_miss_nothing() {
+    const CONVERSATIONS: usize = 20;
+    let gate = Gate::new();
+    let held = gate.clone();
+    let script = Script::from_fn(move |_| Turn::text("Done.").wait_before_headers(&held));
+    let served = Served::new(&format!("concurrent = {CONVERSATIONS}\n"), script);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let serving = Serving::start(&mut serve(&served.place));
+    let client = serving.client.clone();
+    let mut watched = Vec::new();
+    for number in 0..CONVERSATIONS {
+        watched.push(runtime.block_on(async {
+            let created = client.post("/context", &json!({})).await;
+            created.with_status(201);
+            let context = created.header("location").to_owned();
+            let message = json!({"message": format!("Say done {number}")});
+            let path = format!("{context}/messages");
+            let mut stream = client.stream("POST", &path, &[], Some(&message)).await;
+            let mut events = Vec::new();
+            while !events
+                .last()
+                .is_some_and(|event: &ServerEvent| event.data["event"] == "agent_started")
+            {
+                events.push(stream.next().await.unwrap());
+            }
+            (context, stream, events)
+        }));
+    }
+    served.wait_for_requests(CONVERSATIONS);
+    serving.watched.kill();
+    // What each client has got until its connection broke.
+    let watched: Vec<_> = watched
+        .into_iter()
+        .map(|(context, mut stream, mut events)| {
+            events.extend(runtime.block_on(stream.rest()));
+            (context, events)
+        })
+        .collect();
+
+    let mut again = Serving::start(&mut serve(&served.place));
+    for _ in &watched {
+        again.watched.wait_for(|line| line["event"] == "resumed");
+    }
+    gate.open();
+    for (context, mut events) in watched {
+        let path = format!("{context}/events");
+        let last = events.last().unwrap().id.clone();
+        let all = runtime.block_on(async {
+            let resumed = [("last-event-id", last.as_str())];
+            let mut stream = again.client.stream("GET", &path, &resumed, None).await;
+            events.extend(stream.rest().await);
+            let mut stream = again.client.stream("GET", &path, &[], None).await;
+            stream.rest().await
+        });
+        let end = events.pop().unwrap();
+        assert_eq!((end.name.as_str(), &end.data["reason"]), ("end", &json!("ended")));
+        assert_eq!(events, all[..all.len() - 1], "{context}");
+        let finished = events.last().unwrap();
+        assert_eq!(finished.data["summary"], "Done.");
     }
     let _ = again.terminate().with_code(0);
 }

@@ -287,3 +287,53 @@ async fn host_8_a_client_that_waits_for_an_answer_is_told_that_the_server_stops(
     assert_ne!(told.header("retry-after"), "");
     server.stopped().await;
 }
+
+#[tokio::test]
+async fn host_3_many_slow_clients_do_not_keep_others_out() {
+    let change = limited(|limits| {
+        limits.header_time = Duration::from_millis(200);
+        limits.connections = 8;
+    });
+    let server = TestServer::with_options(Stage::new(), OfflineModel, change).await;
+    let mut slow = Vec::new();
+    for _ in 0..40 {
+        let mut client = TcpStream::connect(server.client.address).await.unwrap();
+        client.write_all(b"GET /health HTTP/1.1\r\nho").await.unwrap();
+        slow.push(client);
+    }
+    server.client.get("/health").await.with_status(200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_3_a_thousand_idle_streams_do_not_disturb_the_server_or_its_runs() {
+    const STREAMS: usize = 1_000;
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let raised = rustix::process::Rlimit {
+        current: most,
+        maximum: most,
+    };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let change = limited(|limits| {
+        limits.requests = STREAMS + 1;
+        limits.connections = STREAMS + 10;
+    });
+    let gate = Gate::shut();
+    let model = Scripted::new().lead([says("Done.").behind(&gate)]);
+    let server = TestServer::with_options(Stage::new(), model, change).await;
+    let run = server.start_run(&json!({"goal": "Say done"})).await;
+    let events = format!("{run}/events");
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        let stream = server.client.stream("GET", &events, &[], None).await;
+        assert_eq!(stream.status, 200);
+        streams.push(stream);
+    }
+    server.client.get("/health").await.with_status(200);
+    gate.open();
+    for stream in &mut streams {
+        let finished = stream.wait_for_run_event("run_finished").await;
+        assert_eq!(finished.data["summary"], "Done.");
+    }
+    server.stop().await;
+}

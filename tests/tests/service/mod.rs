@@ -3,8 +3,11 @@
 
 mod access;
 mod clients;
+mod all_runs;
 mod command;
 mod conversations;
+mod decisions;
+mod idempotency;
 mod limits;
 mod mcp;
 mod passthrough;

@@ -1,6 +1,7 @@
 //! What runs work with: the memory, agents, MCP services and approval rules.
 
 use dirigent::OfflineModel;
+use dirigent_tests::scripted::{Scripted, says};
 use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
 use serde_json::json;
@@ -104,5 +105,39 @@ async fn mcp_1_services_have_states_and_logs() {
         server.client.get("/v1/mcp/services/none").await.problem(),
         (404, "unknown_service".to_owned())
     );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_3_usage_is_added_up_by_day_model_and_agent() {
+    let model = Scripted::new().lead([says("One."), says("Two.")]);
+    let server = TestServer::start(Stage::new(), model).await;
+    for goal in ["Say one", "Say two"] {
+        let run = server.start_run(&json!({"goal": goal})).await;
+        server.until_ended(&run).await;
+    }
+    let usage = async |query: &str| {
+        server
+            .client
+            .get(&format!("/v1/usage{query}"))
+            .await
+            .with_status(200)
+    };
+    let by_day = usage("").await;
+    assert_eq!(
+        (&by_day["runs"], &by_day["total"]["requests"]),
+        (&json!(2), &json!(2))
+    );
+    let days = by_day["rows"].as_array().unwrap();
+    let requests: u64 = days.iter().map(|day| day["requests"].as_u64().unwrap()).sum();
+    assert_eq!(requests, 2);
+    assert_eq!(days[0]["key"].as_str().unwrap().len(), "2026-03-01".len());
+    let by_agent = usage("?by=agent").await;
+    assert_eq!(by_agent["rows"][0]["key"], "lead");
+    assert_eq!(by_agent["rows"][0]["requests"], 2);
+    assert_eq!(usage("?by=model").await["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(usage("?to=1000").await["runs"], 0);
+    let wrong = server.client.get("/v1/usage?by=colour").await;
+    assert_eq!(wrong.problem(), (400, "invalid_query".to_owned()));
     server.stop().await;
 }

@@ -33,6 +33,18 @@ pub(crate) struct ServeCommand {
     pub(crate) workspace: PathBuf,
     #[command(flatten)]
     pub(crate) model: ModelChoice,
+    /// The maximum length of a request's body, in bytes [default: 1048576]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_body: Option<u32>,
+    /// The maximum number of requests and event streams under way [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_requests: Option<u32>,
+    /// The maximum number of active runs of the service [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_runs: Option<u32>,
+    /// The maximum number of connections [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_connections: Option<u32>,
     /// Leave interrupted runs as they are, instead of resuming them
     #[arg(long)]
     pub(crate) no_resume: bool,

@@ -96,6 +96,20 @@ pub enum ProjectAgents {
     ReadWrite,
 }
 
+/// The limits of the HTTP service that a configuration sets; `None` for the service's own default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceLimits {
+    /// The maximum length of a request's body, in bytes.
+    pub max_body: Option<u64>,
+    /// The maximum number of requests under way, event streams included.
+    pub max_requests: Option<u32>,
+    /// The maximum number of active runs of the service.
+    pub max_runs: Option<u32>,
+    /// The maximum number of connections.
+    pub max_connections: Option<u32>,
+}
+
 impl Config {
     /// Reads the sources, which take precedence over the built-in defaults, and checks that all references to models are valid. A missing
     /// API key becomes an error only when its model is used. Reads the disk.
@@ -320,6 +334,18 @@ impl Config {
             profile.price = highest_price(profile.price, next.price);
         }
         Ok(profile)
+    }
+
+    /// Returns the limits of the HTTP service that `[serve]` sets.
+    pub fn service_limits(&self) -> ServiceLimits {
+        let table = &self.shared.settings.serve;
+        let count = |limit: Option<NonZeroU32>| limit.map(NonZeroU32::get);
+        ServiceLimits {
+            max_body: table.max_body.as_ref().map(|bytes| bytes.0),
+            max_requests: count(table.max_requests),
+            max_runs: count(table.max_runs),
+            max_connections: count(table.max_connections),
+        }
     }
 
     /// Returns the limits of a run whose goal does not set limits.

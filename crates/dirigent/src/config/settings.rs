@@ -35,6 +35,7 @@ pub(super) struct Settings {
     pub(super) http: HttpTable,
     pub(super) mcp: BTreeMap<String, ServiceTable>,
     pub(super) limits: LimitsTable,
+    pub(super) serve: ServeTable,
     pub(super) prices: BTreeMap<PricedProvider, BTreeMap<String, TokenPrice>>,
 }
 
@@ -123,6 +124,15 @@ pub(super) struct ServiceTable {
     pub(super) trigger_keywords: Vec<Text>,
     pub(super) enabled: Option<bool>,
     pub(super) trust: bool,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct ServeTable {
+    pub(super) max_body: Option<Bytes>,
+    pub(super) max_requests: Option<NonZeroU32>,
+    pub(super) max_runs: Option<NonZeroU32>,
+    pub(super) max_connections: Option<NonZeroU32>,
 }
 
 /// The limits of the run, and a table of limits for each agent.
