@@ -195,10 +195,11 @@ fn forbid_inspection() {
     }
 }
 
-/// Logs warnings to standard error. `DIRIGENT_LOG` sets another filter, such as `DIRIGENT_LOG=debug`.
+/// Logs warnings to standard error, except those of the MCP library about every request that it refuses. `DIRIGENT_LOG` sets another filter, such as
+/// `DIRIGENT_LOG=debug`.
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DIRIGENT_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -41,8 +41,10 @@ mod service;
 mod steering;
 mod system_prompts;
 mod token;
+mod webhooks;
 
 pub use mcp::{Decider, McpServer, McpServerError};
 pub use options::{DEFAULT_ADDRESS, ServerLimits, ServerOptions};
 pub use server::{Server, ServerError};
 pub use token::{LoadedToken, Token, TokenError, TokenOrigin};
+pub use webhooks::{Webhook, WebhookError, WebhookOptions};

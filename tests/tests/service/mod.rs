@@ -8,3 +8,4 @@ mod limits;
 mod mcp;
 mod runs;
 mod system_prompts;
+mod webhooks;
