@@ -163,17 +163,6 @@ impl McpClient {
         waited["structuredContent"].clone()
     }
 
-    /// The messages of the progress notifications.
-    pub fn progress(&self) -> Vec<String> {
-        let progress = self
-            .notified
-            .iter()
-            .filter(|message| message["method"] == "notifications/progress");
-        progress
-            .map(|message| message["params"]["message"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
     /// Closes the input of the server, and waits for the end of its task.
     pub async fn close(mut self) {
         drop(self.output.take());

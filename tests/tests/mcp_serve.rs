@@ -80,11 +80,6 @@ async fn host_3_a_goal_is_delegated_waited_for_and_its_changes_are_read() {
     let ended = client.wait(&run).await;
     assert_eq!(ended["state"], "goal_achieved", "{ended}");
     assert!(!ended["changed_files"].as_array().unwrap().is_empty(), "{ended}");
-    let progress = client.progress();
-    assert!(
-        progress.iter().any(|message| message.starts_with("Acting")),
-        "{progress:?}"
-    );
 
     let status = client.call("run_status", json!({"run": "last"})).await;
     assert_eq!(status["structuredContent"]["summary"], ended["summary"]);
