@@ -458,6 +458,8 @@ async fn host_2_at_the_end_of_the_input_runs_stop_and_guidance_resumes_them() {
     let stage = Stage::new();
     let (dirigent, mut first) = client(&stage, &Scripted::new().lead([Reply::Never]), json!({})).await;
     let run = first.start_goal("Say done").await;
+    // Before its first journal entry, a run has not begun.
+    while first.call("run_status", json!({"run": run})).await["structuredContent"]["phase"] == "idle" {}
     let waiting = json!({"name": "wait_run", "arguments": {"run": run, "timeout": 3600}});
     first.begin("tools/call", waiting).await;
     first.close().await;

@@ -17,8 +17,12 @@ use crate::service::Service;
 /// How far back each look goes, in milliseconds: longer than it takes until the end of a run is in the list of runs.
 const OVERLAP: u64 = 5_000;
 
-/// Watches runs until the server shuts down.
-pub(crate) async fn watch_runs(service: Service) {
+/// Watches runs until the server shuts down. Events from this call on count, even if the future is first polled later.
+pub(crate) fn watch_runs(service: Service) -> impl Future<Output = ()> + Send {
+    watch_since(service, now())
+}
+
+async fn watch_since(service: Service, started: Timestamp) {
     if service.options.webhooks.hooks.is_empty() {
         return;
     }
@@ -30,7 +34,7 @@ pub(crate) async fn watch_runs(service: Service) {
         Err(_) => return,
     };
     let stopping = service.stopping.clone();
-    let mut watch = Watch::new(service, client);
+    let mut watch = Watch::new(service, client, started);
     tokio::select! {
         biased;
         () = stopping.cancelled() => {}
@@ -81,10 +85,11 @@ struct Context {
 }
 
 impl Watch {
-    fn new(service: Service, client: reqwest::Client) -> Self {
+    fn new(service: Service, client: reqwest::Client, started: Timestamp) -> Self {
         let progress = Progress::new(service.options.webhooks.progress_file.clone());
-        let now = now();
-        let since = progress.load().map_or(now, |since| since.min(now));
+        // An event in the millisecond of the start counts, too.
+        let started = Timestamp(started.0.saturating_sub(1));
+        let since = progress.load().map_or(started, |since| since.min(started));
         Watch {
             context: Context {
                 service,
