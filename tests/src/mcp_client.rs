@@ -43,11 +43,11 @@ enum ServerEnd {
 impl McpClient {
     /// Connects to a server of this process, for the workspace of the stage.
     pub async fn of(dirigent: Dirigent, stage: &Stage, decider: Decider, capabilities: Value) -> McpClient {
-        let (ours, theirs) = tokio::io::duplex(1 << 16);
-        let (reader, writer) = tokio::io::split(theirs);
+        // A pipe for each direction, so that the end of one can be seen.
+        let (writer, input) = tokio::io::duplex(1 << 16);
+        let (output, reader) = tokio::io::duplex(1 << 16);
         let server = McpServer::new(dirigent, &stage.workspace(), decider).unwrap();
-        let task = tokio::spawn(server.serve(reader, writer, std::future::pending()));
-        let (reader, writer) = tokio::io::split(ours);
+        let task = tokio::spawn(server.serve(input, output, std::future::pending()));
         let server = ServerEnd::Task(task);
         McpClient::connect(Box::new(reader), Box::new(writer), server, capabilities).await
     }
@@ -161,17 +161,6 @@ impl McpClient {
     pub async fn wait(&mut self, run: &str) -> Value {
         let waited = self.call("wait_run", json!({"run": run, "timeout": 60})).await;
         waited["structuredContent"].clone()
-    }
-
-    /// The messages of the progress notifications.
-    pub fn progress(&self) -> Vec<String> {
-        let progress = self
-            .notified
-            .iter()
-            .filter(|message| message["method"] == "notifications/progress");
-        progress
-            .map(|message| message["params"]["message"].as_str().unwrap().to_owned())
-            .collect()
     }
 
     /// Closes the input of the server, and waits for the end of its task.

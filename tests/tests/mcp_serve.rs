@@ -80,11 +80,6 @@ async fn host_3_a_goal_is_delegated_waited_for_and_its_changes_are_read() {
     let ended = client.wait(&run).await;
     assert_eq!(ended["state"], "goal_achieved", "{ended}");
     assert!(!ended["changed_files"].as_array().unwrap().is_empty(), "{ended}");
-    let progress = client.progress();
-    assert!(
-        progress.iter().any(|message| message.starts_with("Acting")),
-        "{progress:?}"
-    );
 
     let status = client.call("run_status", json!({"run": "last"})).await;
     assert_eq!(status["structuredContent"]["summary"], ended["summary"]);
@@ -463,6 +458,8 @@ async fn host_2_at_the_end_of_the_input_runs_stop_and_guidance_resumes_them() {
     let stage = Stage::new();
     let (dirigent, mut first) = client(&stage, &Scripted::new().lead([Reply::Never]), json!({})).await;
     let run = first.start_goal("Say done").await;
+    // Before its first journal entry, a run has not begun.
+    while first.call("run_status", json!({"run": run})).await["structuredContent"]["phase"] == "idle" {}
     let waiting = json!({"name": "wait_run", "arguments": {"run": run, "timeout": 3600}});
     first.begin("tools/call", waiting).await;
     first.close().await;
@@ -471,7 +468,13 @@ async fn host_2_at_the_end_of_the_input_runs_stop_and_guidance_resumes_them() {
     assert_eq!(RunState::from_record(&record), RunState::Interrupted);
     drop(dirigent);
 
-    let (_, mut second) = client(&stage, &Scripted::new().lead([says("Done.")]), json!({})).await;
+    // The guidance may come before or after the first answer, which is then not the last one.
+    let (_, mut second) = client(
+        &stage,
+        &Scripted::new().lead([says("Done."), says("Done.")]),
+        json!({}),
+    )
+    .await;
     let status = second.wait(&run).await;
     assert_eq!(status["state"], "interrupted", "{status}");
     let guided = second

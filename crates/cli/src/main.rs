@@ -196,7 +196,8 @@ fn forbid_inspection() {
     }
 }
 
-/// Logs warnings to standard error. `DIRIGENT_LOG` sets another filter, such as `DIRIGENT_LOG=debug`.
+/// Logs warnings to standard error. `DIRIGENT_LOG` sets another filter, such as
+/// `DIRIGENT_LOG=debug`.
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DIRIGENT_LOG")
         // The errors of the protocol library `rmcp` reach the user as errors of its service.

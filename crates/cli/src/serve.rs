@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use dirigent::config::ServiceLimits;
-use dirigent::{Dirigent, DirigentError, UserPresence, default_journal};
+use dirigent::{Config, Dirigent, DirigentError, UserPresence, default_journal};
 use dirigent_server::{
-    LoadedToken, RunSlots, Server, ServerLimits, ServerOptions, Token, TokenOrigin, reachable,
+    LoadedToken, RunSlots, Server, ServerLimits, ServerOptions, Token, TokenOrigin, Webhook, WebhookError,
+    WebhookOptions, reachable,
 };
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -35,6 +36,7 @@ pub(crate) async fn serve(
     let config = config::load(file, command.model.model.clone())?;
     config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);
     config::warn_unconfined(&config, output);
+    let webhooks = webhooks(&config, &db)?;
     let token_file = token_file(&db, &command)?;
     refuse_in_workspace(&token_file, &command.workspace)?;
     let loaded = load_token(token_file.clone()).await?;
@@ -45,6 +47,7 @@ pub(crate) async fn serve(
         workspace: command.workspace.clone(),
         token_file: Some(token_file.clone()),
         limits: limits(&command, config.service_limits()),
+        webhooks,
         ..ServerOptions::default()
     };
     let server = Server::bind(dirigent.clone(), loaded.token.clone(), options).await?;
@@ -91,14 +94,34 @@ fn limits(command: &ServeCommand, configured: ServiceLimits) -> ServerLimits {
     }
 }
 
+/// The webhooks of the configuration. They keep what they have delivered next to the journal.
+fn webhooks(config: &Config, db: &Option<PathBuf>) -> anyhow::Result<WebhookOptions> {
+    let configured = config.webhooks().map_err(DirigentError::from)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let hooks: Result<Vec<Webhook>, WebhookError> = configured
+        .iter()
+        .map(|hook| Webhook::new(hook, variable))
+        .collect();
+    Ok(WebhookOptions {
+        hooks: hooks.map_err(|error| UsageError(error.to_string()))?,
+        progress_file: Some(next_to_journal(db, "-webhooks")?),
+        ..WebhookOptions::default()
+    })
+}
+
 /// The file of the token: by default next to the journal.
 fn token_file(db: &Option<PathBuf>, command: &ServeCommand) -> Result<PathBuf, DirigentError> {
-    if let Some(file) = &command.token_file {
-        return Ok(file.clone());
+    match &command.token_file {
+        Some(file) => Ok(file.clone()),
+        None => next_to_journal(db, "-token"),
     }
+}
+
+/// The journal's path with this end.
+fn next_to_journal(db: &Option<PathBuf>, end: &str) -> Result<PathBuf, DirigentError> {
     let journal = db.clone().map_or_else(default_journal, Ok)?;
     let mut path: OsString = journal.into_os_string();
-    path.push("-token");
+    path.push(end);
     Ok(path.into())
 }
 

@@ -199,7 +199,7 @@ pub mod tools {
     };
     pub use dirigent_tools::{
         AskUser, Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, IntoToolResult,
-        Sandbox, Tool, ToolContext, ToolSettings, TypedTool, execute_command, execute_sql, http_request,
-        typed,
+        Sandbox, Tool, ToolContext, ToolSettings, TypedTool, disallowed_reason, execute_command, execute_sql,
+        http_request, typed,
     };
 }

@@ -59,6 +59,7 @@ mod steering;
 mod system_prompts;
 mod token;
 mod usage;
+mod webhooks;
 mod workflows;
 
 pub use mcp::{Decider, McpServer, McpServerError};
@@ -68,3 +69,4 @@ pub use reference::reference_markdown;
 pub use run_slots::RunSlots;
 pub use server::{Server, ServerError};
 pub use token::{LoadedToken, Token, TokenError, TokenOrigin, reachable};
+pub use webhooks::{Webhook, WebhookError, WebhookOptions};

@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::webhooks::WebhookOptions;
+
 /// The address on which a server listens unless another one is given.
 pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7341);
 
@@ -21,6 +23,8 @@ pub struct ServerOptions {
     pub token_file: Option<PathBuf>,
     /// The limits of requests.
     pub limits: ServerLimits,
+    /// The addresses that the server calls when a run has ended or waits for its user.
+    pub webhooks: WebhookOptions,
 }
 
 impl Default for ServerOptions {
@@ -32,6 +36,7 @@ impl Default for ServerOptions {
             workspace: PathBuf::from("."),
             token_file: None,
             limits: ServerLimits::default(),
+            webhooks: WebhookOptions::default(),
         }
     }
 }

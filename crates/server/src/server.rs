@@ -17,6 +17,7 @@ use crate::run_slots::RunSlots;
 use crate::service::Service;
 use crate::sessions::Sessions;
 use crate::token::Token;
+use crate::webhooks::watch_runs;
 
 /// A server that listens, but answers only once it runs.
 pub struct Server {
@@ -117,12 +118,15 @@ impl Server {
             service, listener, ..
         } = self;
         let mut connections = Connections::new(router(service.clone()), service.clone());
+        let webhooks = tokio::spawn(watch_runs(service.clone()));
         connections.accept(listener, shutdown).await;
         service.stopping.cancel();
         let deadline = Instant::now() + service.options.limits.shutdown_time;
         service.dirigent.cancel_starts();
         let stopped = timeout_at(deadline, service.dirigent.shutdown()).await;
         connections.close(deadline).await;
+        // It ends at once. If it does not, messages may be delivered again after the next start.
+        let _ = timeout_at(deadline, webhooks).await;
         match stopped {
             Ok(result) => Ok(result?),
             Err(_) => Err(ServerError::ShutdownTimeout),

@@ -152,6 +152,7 @@ pub struct RunFilter {
     conversation: Option<ConversationId>,
     created_after: Option<Timestamp>,
     created_before: Option<Timestamp>,
+    ended_after: Option<Timestamp>,
     after: Option<RunId>,
     limit: Option<usize>,
 }
@@ -201,6 +202,12 @@ impl RunFilter {
     /// Selects runs that were created before this time.
     pub fn created_before(mut self, at: Timestamp) -> Self {
         self.created_before = Some(at);
+        self
+    }
+
+    /// Selects runs that have ended, or stopped to wait for their user, after this time.
+    pub fn ended_after(mut self, at: Timestamp) -> Self {
+        self.ended_after = Some(at);
         self
     }
 
@@ -269,6 +276,9 @@ impl RunFilter {
         }
         if let Some(at) = self.created_before {
             add("created_at < ??", integer(at.0).into());
+        }
+        if let Some(at) = self.ended_after {
+            add("ended_at > ??", integer(at.0).into());
         }
         (conditions.join(" AND "), parameters)
     }

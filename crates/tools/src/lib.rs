@@ -38,7 +38,7 @@ pub use execute_command::{execute_command, short_environment};
 pub use execute_sql::{Connection, ConnectionCheck, Connections, Database, execute_sql};
 pub use file_operations::file_operations;
 pub use git::{Repository, RepositoryError, WorktreeChanges, git, repository_summary};
-pub use http_request::{HttpRules, http_request};
+pub use http_request::{HttpRules, disallowed_reason, http_request};
 pub use registry::{ToolEntry, ToolRegistry, ToolSource};
 pub use rename_symbol::rename_symbol;
 pub use sandbox::{Confinement, Sandbox};

@@ -2,7 +2,7 @@
 
 use dirigent::OfflineModel;
 use dirigent_tests::http_client::{Client, EventSource};
-use dirigent_tests::scripted::{Reply, Scripted};
+use dirigent_tests::scripted::{Gate, Reply, Scripted, says};
 use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
 use serde_json::{Value, json};
@@ -67,8 +67,9 @@ async fn response(stream: &mut EventSource, id: u64) -> Value {
 
 #[tokio::test]
 async fn host_3_a_goal_is_delegated_over_http_with_progress() {
-    let stage = Stage::new().file("notes.txt", "one\ntwo\n");
-    let server = TestServer::start(stage, OfflineModel).await;
+    let gate = Gate::shut();
+    let model = Scripted::new().lead([says("2 lines.").behind(&gate)]);
+    let server = TestServer::start(Stage::new(), model).await;
     let session = Session::begin(&server.client).await;
     let goal = json!({"goal": "Count the lines in notes.txt", "workspace": server.stage.workspace()});
     let started = session.call(2, "start_goal", &goal).await;
@@ -78,7 +79,10 @@ async fn host_3_a_goal_is_delegated_over_http_with_progress() {
     let ended = loop {
         let event = stream.next().await.expect("the stream ends with the response");
         match event.data["method"].as_str() {
-            Some("notifications/progress") => progress += 1,
+            Some("notifications/progress") => {
+                progress += 1;
+                gate.open();
+            }
             _ if event.data["id"] == 3 => break event.data,
             _ => {}
         }

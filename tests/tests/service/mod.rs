@@ -15,4 +15,5 @@ mod reference;
 mod registries;
 mod runs;
 mod system_prompts;
+mod webhooks;
 mod workflows;

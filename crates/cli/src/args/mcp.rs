@@ -47,6 +47,7 @@ Examples:
 Over HTTP, `dirigent serve` has the same tools at /mcp.";
 
 #[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one value of it in a process")]
 pub(crate) enum McpCommand {
     #[command(flatten)]
     Services(ServicesCommand),

@@ -26,7 +26,11 @@ impl Key {
     pub(super) fn is_section(&self) -> bool {
         matches!(
             self.parts()[..],
-            [] | [_] | ["models" | "connections" | "mcp" | "limits" | "prices", _]
+            [] | [_]
+                | [
+                    "models" | "connections" | "mcp" | "webhooks" | "limits" | "prices",
+                    _
+                ]
         )
     }
 

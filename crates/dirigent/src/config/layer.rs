@@ -94,8 +94,8 @@ fn collect_places(
 
 /// Merges a later file's table, `above`, into an earlier one, `below`.
 ///
-/// If the later table sets a model's `provider`, a connection's `database`, or the `command` or `url` of a service, it replaces the
-/// earlier table as a whole. If it sets a model's `base_url`, the earlier API key is dropped, so that it is never sent to an address for
+/// If the later table sets a model's `provider`, a connection's `database`, or the `command` or `url` of a service, or the `url` of a webhook, it
+/// replaces the earlier table as a whole. If it sets a model's `base_url`, the earlier API key is dropped, so that it is never sent to an address for
 /// which it was not set. If it sets a connection's address, the earlier address is dropped. Rules of `[approvals]` accumulate, so that no
 /// denial is lost. Any other list replaces the earlier list, so that a later file can narrow what an earlier file allows.
 fn merge(table: &Key, below: &mut Dict, above: Dict) {
@@ -113,6 +113,12 @@ fn merge(table: &Key, below: &mut Dict, above: Dict) {
     }
     if let ["mcp", _] = table.parts()[..]
         && (above.contains_key("command") || above.contains_key("url"))
+    {
+        below.clear();
+    }
+    // The secret of one address is never used for another one.
+    if let ["webhooks", _] = table.parts()[..]
+        && above.contains_key("url")
     {
         below.clear();
     }

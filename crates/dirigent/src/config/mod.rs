@@ -27,6 +27,7 @@ mod settings;
 mod sources;
 mod tools;
 mod value;
+mod webhooks;
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -48,6 +49,7 @@ pub use probe::{ProbeError, ProbeOutcome};
 use settings::Settings;
 pub use sources::Sources;
 pub use tools::ConnectionSettings;
+pub use webhooks::{WebhookConfig, WebhookEvent};
 
 use crate::suggest;
 

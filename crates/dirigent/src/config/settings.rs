@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::value::{
     AbsolutePath, Address, Bytes, CallRule, Calls, CommandConfinement, Database, DatabaseAccess, DollarLimit,
     Duration, Extra, Host, InstructionsMode, ModelProvider, PricedProvider, ProjectAgentsMode, ReplyDelivery,
-    Secret, SecretVariable, Text, TokenPrice, Variable, WorkspaceFile,
+    Secret, SecretReference, SecretVariable, Text, TokenPrice, Variable, WebhookEventName, WorkspaceFile,
 };
 
 /// The expected type of an agent's table in `[limits]`.
@@ -34,6 +34,7 @@ pub(super) struct Settings {
     pub(super) connections: BTreeMap<String, ConnectionTable>,
     pub(super) http: HttpTable,
     pub(super) mcp: BTreeMap<String, ServiceTable>,
+    pub(super) webhooks: BTreeMap<String, WebhookTable>,
     pub(super) limits: LimitsTable,
     pub(super) serve: ServeTable,
     pub(super) prices: BTreeMap<PricedProvider, BTreeMap<String, TokenPrice>>,
@@ -58,6 +59,14 @@ pub(super) struct ModelTable {
     pub(super) price: Option<TokenPrice>,
     pub(super) extra: Option<Extra>,
     pub(super) fallback: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct WebhookTable {
+    pub(super) url: Option<Address>,
+    pub(super) secret: Option<SecretReference>,
+    pub(super) events: Option<Vec<WebhookEventName>>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

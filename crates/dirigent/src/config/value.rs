@@ -18,6 +18,7 @@ use serde_json::{Map, Value as Json};
 use url::{ParseError, Url};
 
 use super::ProjectAgents;
+use super::webhooks::WebhookEvent;
 use crate::limit_text::{dollar_limit, parse_duration};
 
 /// The provider and the reference of the offline model.
@@ -94,6 +95,8 @@ text_values! { String "String":
     Secret(SecretString) = |text| Ok(text.into()), |_| None;
     /// The name of the environment variable that contains a key or an address.
     SecretVariable(String) = parse_secret_variable, |name| Some(name.clone());
+    /// The environment variable with a secret, written `${NAME}`.
+    SecretReference(String) = parse_secret_reference, |name| Some(format!("${{{name}}}"));
     /// The name of an environment variable that commands receive.
     Variable(String) = parse_variable, |name| Some(name.clone());
     /// The base URL of an API.
@@ -122,6 +125,8 @@ word_values! {
         ("native", Some(CallForm::Native)),
         ("tool_call", Some(CallForm::ToolCall)),
     ];
+    /// What a webhook is called for.
+    WebhookEventName(WebhookEvent) = [("finished", WebhookEvent::Finished), ("waiting", WebhookEvent::Waiting)];
     /// Whether replies are streamed.
     ReplyDelivery(Delivery) = [("streamed", Delivery::Streamed), ("whole", Delivery::Whole)];
     /// The access of a project's agents.
@@ -277,6 +282,16 @@ fn parse_secret_variable(name: &str) -> Result<String, String> {
             "must be the name of an environment variable, such as OPENAI_API_KEY, in capitals (a key itself goes into api_key)"
                 .to_owned(),
         )
+    }
+}
+
+fn parse_secret_reference(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    match name {
+        Some(name) if !name.is_empty() && is_variable(name) => Ok(name.to_owned()),
+        Some(_) | None => Err(
+            "must name an environment variable, such as \"${WEBHOOK_SECRET}\": the secret itself does not belong into a file".to_owned(),
+        ),
     }
 }
 

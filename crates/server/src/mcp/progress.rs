@@ -7,6 +7,8 @@ use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
 
+use super::snapshot::Snapshot;
+
 /// Maximum length of a progress message, in characters.
 const MAX_MESSAGE: usize = 200;
 
@@ -23,6 +25,14 @@ impl Progress {
             peer: context.peer.clone(),
             token: context.meta.get_progress_token(),
             sent: 0,
+        }
+    }
+
+    /// Tells the client that the call waits, unless it was told already.
+    pub(crate) async fn begin(&mut self, snapshot: &Snapshot) {
+        if self.sent == 0 {
+            self.send(format!("Waiting for run {}", snapshot.run.short()))
+                .await;
         }
     }
 

@@ -77,10 +77,7 @@ impl Snapshot {
     /// The state for the calling model; `next` says what to do next.
     pub(crate) fn status(&self, next: Option<String>) -> RunStatus {
         let report = self.view.as_ref().map(RunView::report);
-        let usage = report
-            .as_ref()
-            .map(|report| report.usage.clone())
-            .unwrap_or_default();
+        let usage = report.as_ref().map(|report| report.usage).unwrap_or_default();
         let mut status = RunStatus {
             run: self.run.to_string(),
             state: self.state,

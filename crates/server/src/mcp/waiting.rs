@@ -90,6 +90,7 @@ impl Waiting {
             if !open.is_empty() || snapshot.is_at_rest() {
                 return Ok(self.finished(&snapshot));
             }
+            self.progress.begin(&snapshot).await;
             let mut events = self.host.dirigent.events(self.run, snapshot.seq);
             let deadline = self.deadline;
             let change = tokio::select! {

@@ -66,8 +66,8 @@ const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 /// packets are sent.
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
-/// Returns the reason why an address is not public. `None` if it is public.
-pub(super) fn disallowed_reason(address: IpAddr) -> Option<&'static str> {
+/// Returns the reason why an address is not on the public network, such as `a private network`; `None` if it is.
+pub fn disallowed_reason(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => disallowed_reason_v4(address),
         IpAddr::V6(address) => match embedded_ipv4(address) {

@@ -54,6 +54,7 @@ use network::{Network, Resolver, SystemResolver};
 use output::BodyFormat;
 use redirect::Hop;
 
+pub use address::disallowed_reason;
 pub use rules::HttpRules;
 
 /// Creates the tool `http_request`.

@@ -1,0 +1,121 @@
+//! Delivers a message to one webhook.
+
+use std::error::Error;
+use std::time::Duration;
+
+use dirigent::config::WebhookEvent;
+use reqwest::StatusCode;
+use reqwest::header::CONTENT_TYPE;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+
+use super::message::Message;
+use super::options::Webhook;
+use super::signature::signature;
+
+/// The maximum number of requests under way at once.
+const AT_ONCE: usize = 16;
+
+/// What sends requests.
+pub(super) struct Sender {
+    client: reqwest::Client,
+    permits: Semaphore,
+}
+
+impl Sender {
+    pub(super) fn new(client: reqwest::Client) -> Self {
+        Sender {
+            client,
+            permits: Semaphore::new(AT_ONCE),
+        }
+    }
+}
+
+/// How one attempt ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Attempt {
+    Delivered,
+    /// The receiver is out of order. Later it may work.
+    Failed(String),
+    /// The receiver does not want the message.
+    Refused(String),
+}
+
+impl Webhook {
+    pub(super) fn wants(&self, event: WebhookEvent) -> bool {
+        self.events.contains(&event)
+    }
+
+    /// Delivers a message, with a pause before each further attempt.
+    pub(super) async fn deliver(&self, sender: &Sender, message: &Message, pauses: &[Duration]) {
+        let mut pauses = pauses.iter();
+        loop {
+            let problem = match self.attempt(sender, message).await {
+                Attempt::Delivered => return,
+                Attempt::Failed(problem) => problem,
+                Attempt::Refused(problem) => {
+                    return tracing::warn!(
+                        "the webhook `{}` refuses message {}: {problem}",
+                        self.name,
+                        message.id
+                    );
+                }
+            };
+            let Some(pause) = pauses.next() else {
+                return tracing::warn!(
+                    "message {} to the webhook `{}` is given up: {problem}",
+                    message.id,
+                    self.name
+                );
+            };
+            tracing::info!(
+                "the webhook `{}` failed, and is called again in {pause:?}: {problem}",
+                self.name
+            );
+            sleep(*pause).await;
+        }
+    }
+
+    async fn attempt(&self, sender: &Sender, message: &Message) -> Attempt {
+        let _permit = sender.permits.acquire().await;
+        let seconds = jiff::Timestamp::now().as_second();
+        let signature = signature(&self.secret, &message.id, seconds, message.body.as_bytes());
+        let request = sender
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-id", &message.id)
+            .header("webhook-timestamp", seconds)
+            .header("webhook-signature", signature)
+            .body(message.body.clone());
+        match request.send().await {
+            Ok(response) => outcome(response.status()),
+            // Without the URL, which may contain a secret.
+            Err(error) => Attempt::Failed(with_causes(&error.without_url())),
+        }
+    }
+}
+
+fn outcome(status: StatusCode) -> Attempt {
+    let problem = format!("it answered with status {status}");
+    match status {
+        status if status.is_success() => Attempt::Delivered,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
+            Attempt::Failed(problem)
+        }
+        status if status.is_server_error() => Attempt::Failed(problem),
+        // A redirect is not followed: it could lead anywhere.
+        _ => Attempt::Refused(problem),
+    }
+}
+
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
