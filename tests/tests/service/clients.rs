@@ -8,7 +8,6 @@ use dirigent_model_server::{
 };
 use dirigent_tests::service::TestServer;
 use serde_json::json;
-use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
 use super::passthrough::serve;
@@ -200,15 +199,9 @@ async fn prompt_3_llm_works() {
         "a stream that broke off seemed complete"
     );
 
+    let before = scene.upstream.requests().len();
     let mut endless = llm(&["endless", "--key", &token]).spawn().unwrap();
-    let mut first = [0];
-    endless
-        .stdout
-        .take()
-        .unwrap()
-        .read_exact(&mut first)
-        .await
-        .unwrap();
+    scene.upstream.wait_for_requests(before + 1).await;
     endless.kill().await.unwrap();
     scene.upstream.wait_for_hang_ups(1).await;
     scene.close().await;
