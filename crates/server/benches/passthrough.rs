@@ -139,14 +139,16 @@ async fn forward(State(client): State<reqwest::Client>, body: Bytes) -> Response
     ([(CONTENT_TYPE, kind)], Body::from_stream(reply.bytes_stream())).into_response()
 }
 
-/// The model: a stream of events, each with one word.
+/// An event of the model's stream.
+fn chunk(delta: &str, finish: &str) -> String {
+    format!(
+        "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1764230400,\"model\":\"served\",\"choices\":[{{\"index\":0,\"delta\":{{{delta}}},\"logprobs\":null,\"finish_reason\":{finish}}}]}}\n\n"
+    )
+}
+
+/// The model: a stream of events, each with some words.
 async fn model() -> Response {
-    let chunk = |delta: &str, finish: &str| {
-        format!(
-            "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1764230400,\"model\":\"served\",\"choices\":[{{\"index\":0,\"delta\":{{{delta}}},\"logprobs\":null,\"finish_reason\":{finish}}}]}}\n\n"
-        )
-    };
-    let events = unfold(0, async move |number| {
+    let events = unfold(0, async |number| {
         tokio::time::sleep(PAUSE).await;
         let event = match number {
             EVENTS.. => return None,
