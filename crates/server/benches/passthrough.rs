@@ -108,7 +108,7 @@ fn token(folder: &Path) -> Token {
     let path = folder.join("token");
     let mut file = std::fs::OpenOptions::new()
         .write(true)
-        .create(true)
+        .create_new(true)
         .mode(0o600)
         .open(&path)
         .unwrap();
