@@ -8,7 +8,6 @@ use dirigent_model_server::{
 };
 use dirigent_tests::service::TestServer;
 use serde_json::json;
-use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
 use super::passthrough::serve;
@@ -114,7 +113,12 @@ fn answer(request: &Request) -> Turn {
 async fn run_all_cases(scene: Scene, mut command: Command) {
     let output = command.output().await.unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(printed.lines().collect::<Vec<_>>(), CASES);
+    assert_eq!(
+        printed.lines().collect::<Vec<_>>(),
+        CASES,
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success());
     scene.upstream.wait_for_hang_ups(2).await;
     scene.close().await;
@@ -144,7 +148,7 @@ async fn prompt_3_llm_works() {
     let scene = Scene::new().await;
     let home = tempfile::tempdir().unwrap();
     let models = format!(
-        "- model_id: dirigent\n  model_name: small\n  api_base: {}\n  supports_tools: true\n",
+        "- model_id: dirigent\n  model_name: small\n  api_base: {}\n  api_key_name: dirigent\n  supports_tools: true\n",
         scene.url()
     );
     std::fs::write(home.path().join("extra-openai-models.yaml"), models).unwrap();
@@ -159,7 +163,11 @@ async fn prompt_3_llm_works() {
     };
     let said = async |arguments: &[&str]| {
         let output = llm(arguments).args(["--key", &token]).output().await.unwrap();
-        assert!(output.status.success(), "{arguments:?}");
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
     assert_eq!(said(&["plain", "--no-stream"]).await, "Hello from the model.");
@@ -191,15 +199,9 @@ async fn prompt_3_llm_works() {
         "a stream that broke off seemed complete"
     );
 
+    let before = scene.upstream.requests().len();
     let mut endless = llm(&["endless", "--key", &token]).spawn().unwrap();
-    let mut first = [0];
-    endless
-        .stdout
-        .take()
-        .unwrap()
-        .read_exact(&mut first)
-        .await
-        .unwrap();
+    scene.upstream.wait_for_requests(before + 1).await;
     endless.kill().await.unwrap();
     scene.upstream.wait_for_hang_ups(1).await;
     scene.close().await;

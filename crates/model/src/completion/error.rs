@@ -23,8 +23,6 @@ pub struct CompletionError {
     pub param: Option<String>,
     /// The code of the error.
     pub code: Option<String>,
-    /// The time after which the client may try again; `None` if unknown.
-    pub retry_after: Option<Millis>,
     /// Whether a retry or another model can help.
     pub kind: ModelFailureKind,
 }
@@ -38,7 +36,6 @@ impl CompletionError {
             class: "invalid_request_error".to_owned(),
             param: param.into().map(str::to_owned),
             code: None,
-            retry_after: None,
             kind: ModelFailureKind::Rejected,
         }
     }
@@ -65,24 +62,19 @@ impl CompletionError {
     /// there was no response.
     pub(crate) fn from_failure(failure: ModelFailure, status: Option<u16>) -> Self {
         let ModelFailure { kind, message } = failure;
-        let (status, class, code, retry_after) = match (kind, status) {
-            (ModelFailureKind::Unavailable { retry_after }, status) => {
-                let (status, class, code) = unavailable(status);
-                (status, class, code, retry_after)
-            }
-            (ModelFailureKind::TooLong, _) => (400, "invalid_request_error", "context_length_exceeded", None),
-            (ModelFailureKind::Configuration, Some(404)) => {
-                (404, "invalid_request_error", "model_not_found", None)
-            }
+        let (status, class, code) = match (kind, status) {
+            (ModelFailureKind::Unavailable { .. }, status) => unavailable(status),
+            (ModelFailureKind::TooLong, _) => (400, "invalid_request_error", "context_length_exceeded"),
+            (ModelFailureKind::Configuration, Some(404)) => (404, "invalid_request_error", "model_not_found"),
             (ModelFailureKind::Configuration, Some(402 | 429)) => {
-                (429, "insufficient_quota", "insufficient_quota", None)
+                (429, "insufficient_quota", "insufficient_quota")
             }
-            (ModelFailureKind::Configuration, _) => (502, "server_error", "upstream_misconfigured", None),
+            (ModelFailureKind::Configuration, _) => (502, "server_error", "upstream_misconfigured"),
             (ModelFailureKind::Rejected, status) => {
                 let status = status.filter(|status| (400..500).contains(status)).unwrap_or(400);
-                (status, "invalid_request_error", "upstream_rejected", None)
+                (status, "invalid_request_error", "upstream_rejected")
             }
-            (ModelFailureKind::Panicked, _) => (500, "server_error", "internal", None),
+            (ModelFailureKind::Panicked, _) => (500, "server_error", "internal"),
         };
         CompletionError {
             status,
@@ -90,7 +82,6 @@ impl CompletionError {
             class: class.to_owned(),
             param: None,
             code: Some(code.to_owned()),
-            retry_after,
             kind,
         }
     }
@@ -112,6 +103,17 @@ impl CompletionError {
         self.param = word("param").or(self.param);
         self.code = word("code").or(self.code);
         self
+    }
+
+    /// Returns the time after which the client may try again; `None` if unknown.
+    pub fn retry_after(&self) -> Option<Millis> {
+        match self.kind {
+            ModelFailureKind::Unavailable { retry_after } => retry_after,
+            ModelFailureKind::TooLong
+            | ModelFailureKind::Configuration
+            | ModelFailureKind::Rejected
+            | ModelFailureKind::Panicked => None,
+        }
     }
 
     /// Returns the JSON for the client.

@@ -11,13 +11,19 @@ use super::{CompletionError, CompletionRequest};
 pub(crate) struct ClientRequest {
     pub(crate) messages: Vec<ClientMessage>,
     pub(crate) tools: Vec<ClientTool>,
-    pub(crate) tool_choice: ToolChoice,
     pub(crate) max_output_tokens: Option<u64>,
+    /// Required format of the reply's text; `None` for any text.
+    pub(crate) schema: Option<ReplySchema>,
+    pub(crate) sampling: Sampling,
+}
+
+/// How the reply is generated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Sampling {
+    pub(crate) tool_choice: ToolChoice,
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
     pub(crate) stop: Vec<String>,
-    /// Required format of the reply's text; `None` for any text.
-    pub(crate) schema: Option<ReplySchema>,
     pub(crate) reasoning_effort: Option<String>,
 }
 
@@ -25,31 +31,23 @@ pub(crate) struct ClientRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClientMessage {
     pub(crate) role: Role,
-    pub(crate) parts: Vec<ContentPart>,
+    pub(crate) text: String,
     /// Calls of an assistant's message.
     pub(crate) calls: Vec<ClientCall>,
-    /// The call of which a tool's message has the result, and the tool's name.
-    pub(crate) answered: Option<(String, String)>,
 }
 
 /// Role of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// `system` and `developer`.
     System,
     User,
     Assistant,
-    Tool,
-}
-
-/// Part of a message's content.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum ContentPart {
-    Text(String),
-    /// An image: its media type and its data in Base64.
-    Image {
-        media_type: String,
-        data: String,
+    /// The result of a call.
+    Tool {
+        call_id: String,
+        /// The tool's name.
+        name: String,
     },
 }
 
@@ -132,8 +130,11 @@ impl ClientRequest {
             ..ClientRequest::default()
         };
         if let Some(prompt) = request.added_prompt() {
-            read.messages
-                .push(ClientMessage::text(Role::System, prompt.to_owned()));
+            read.messages.push(ClientMessage {
+                role: Role::System,
+                text: prompt.to_owned(),
+                calls: Vec::new(),
+            });
         }
         for (name, value) in request.to_value()? {
             if !value.is_null() {
@@ -153,12 +154,12 @@ impl ClientRequest {
                 }
             }
             "tools" => self.tools = read_tools(&value)?,
-            "tool_choice" => self.tool_choice = read_tool_choice(&value)?,
-            "temperature" => self.temperature = Some(number(name, &value)?),
-            "top_p" => self.top_p = Some(number(name, &value)?),
-            "stop" => self.stop = read_stop(&value)?,
+            "tool_choice" => self.sampling.tool_choice = read_tool_choice(&value)?,
+            "temperature" => self.sampling.temperature = Some(number(name, &value)?),
+            "top_p" => self.sampling.top_p = Some(number(name, &value)?),
+            "stop" => self.sampling.stop = read_stop(&value)?,
             "response_format" => self.schema = read_format(&value)?,
-            "reasoning_effort" => self.reasoning_effort = value.as_str().map(str::to_owned),
+            "reasoning_effort" => self.sampling.reasoning_effort = value.as_str().map(str::to_owned),
             // They were read before.
             "max_tokens" | "max_completion_tokens" => {}
             "n" if value == 1 => {}
@@ -173,45 +174,32 @@ impl ClientRequest {
     }
 }
 
-impl ClientMessage {
-    fn text(role: Role, text: String) -> Self {
-        ClientMessage {
-            role,
-            parts: vec![ContentPart::Text(text)],
-            calls: Vec::new(),
-            answered: None,
-        }
-    }
-
-    /// Returns the message's text, without images.
-    pub(crate) fn joined_text(&self) -> String {
-        let texts = self.parts.iter().filter_map(|part| match part {
-            ContentPart::Text(text) => Some(text.as_str()),
-            ContentPart::Image { .. } => None,
-        });
-        texts.collect::<Vec<_>>().join("\n")
-    }
-}
-
 fn number(name: &str, value: &Value) -> Result<f64, CompletionError> {
     value.as_f64().ok_or_else(|| invalid(name, "it is not a number"))
 }
 
 fn read_message(index: usize, message: &Value) -> Result<ClientMessage, CompletionError> {
     let place = |field: &str| format!("messages[{index}].{field}");
-    let role = match message["role"].as_str().unwrap_or_default() {
-        "system" | "developer" => Role::System,
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "tool" => Role::Tool,
+    let role = match (
+        message["role"].as_str().unwrap_or_default(),
+        message["tool_call_id"].as_str(),
+    ) {
+        ("system" | "developer", _) => Role::System,
+        ("user", _) => Role::User,
+        ("assistant", _) => Role::Assistant,
+        ("tool", Some(id)) => Role::Tool {
+            call_id: id.to_owned(),
+            name: String::new(),
+        },
+        ("tool", None) => return Err(invalid(&place("tool_call_id"), "it is missing")),
         _ => return Err(unsupported(&place("role"))),
     };
-    let parts = match &message["content"] {
-        Value::Null => Vec::new(),
-        Value::String(text) => vec![ContentPart::Text(text.clone())],
+    let text = match &message["content"] {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
         Value::Array(parts) => {
-            let parts = parts.iter().map(|part| read_part(part, &place("content")));
-            parts.collect::<Result<_, _>>()?
+            let texts = parts.iter().map(|part| read_part(part, &place("content")));
+            texts.collect::<Result<Vec<_>, _>>()?.join("\n")
         }
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
             return Err(invalid(
@@ -225,42 +213,20 @@ fn read_message(index: usize, message: &Value) -> Result<ClientMessage, Completi
         .map(Vec::as_slice)
         .unwrap_or_default();
     let calls = calls.iter().map(|call| read_call(call, &place("tool_calls")));
-    let answered = match (role, message["tool_call_id"].as_str()) {
-        (Role::Tool, Some(id)) => Some((id.to_owned(), String::new())),
-        (Role::Tool, None) => return Err(invalid(&place("tool_call_id"), "it is missing")),
-        (Role::System | Role::User | Role::Assistant, _) => None,
-    };
     Ok(ClientMessage {
         role,
-        parts,
+        text,
         calls: calls.collect::<Result<_, _>>()?,
-        answered,
     })
 }
 
-fn read_part(part: &Value, place: &str) -> Result<ContentPart, CompletionError> {
-    match (part["type"].as_str(), &part["text"]) {
-        (Some("text"), Value::String(text)) => Ok(ContentPart::Text(text.clone())),
-        (Some("refusal"), _) => {
-            let text = part["refusal"].as_str().unwrap_or_default();
-            Ok(ContentPart::Text(text.to_owned()))
-        }
-        (Some("image_url"), _) => {
-            let url = part["image_url"]["url"].as_str().unwrap_or_default();
-            let image = url
-                .strip_prefix("data:")
-                .and_then(|data| data.split_once(";base64,"));
-            let Some((media_type, data)) = image else {
-                let problem = "an image must be a data URL with Base64, as this model's API does not load images from elsewhere";
-                return Err(invalid(place, problem));
-            };
-            Ok(ContentPart::Image {
-                media_type: media_type.to_owned(),
-                data: data.to_owned(),
-            })
-        }
-        (Some(kind), _) => Err(unsupported(&format!("{place} of type {kind}"))),
-        (None, _) => Err(invalid(place, "a part has no type")),
+/// Reads a part that is text.
+fn read_part<'a>(part: &'a Value, place: &str) -> Result<&'a str, CompletionError> {
+    let kind = part["type"].as_str().unwrap_or_default();
+    match (kind, part["text"].as_str(), part["refusal"].as_str()) {
+        ("text", Some(text), _) | ("refusal", _, Some(text)) => Ok(text),
+        ("text" | "refusal" | "", ..) => Err(invalid(place, "a part has no text")),
+        _ => Err(unsupported(&format!("{place} of type {kind}"))),
     }
 }
 
@@ -292,7 +258,10 @@ fn read_tools(tools: &Value) -> Result<Vec<ClientTool>, CompletionError> {
         .ok_or_else(|| invalid("tools", "it is not a list"))?;
     let read = |tool: &Value| {
         if tool["type"] != "function" {
-            return Err(unsupported(&format!("tools of type {}", tool["type"])));
+            return Err(unsupported(&format!(
+                "tools of type {}",
+                tool["type"].as_str().unwrap_or("unknown")
+            )));
         }
         let function = &tool["function"];
         let name = function["name"].as_str();
@@ -354,8 +323,8 @@ fn name_tools(messages: &mut [ClientMessage]) {
         for call in &message.calls {
             names.insert(call.id.clone(), call.name.clone());
         }
-        if let Some((id, name)) = &mut message.answered {
-            name.clone_from(names.get(id).unwrap_or(id));
+        if let Role::Tool { call_id, name } = &mut message.role {
+            name.clone_from(names.get(call_id).unwrap_or(call_id));
         }
     }
 }

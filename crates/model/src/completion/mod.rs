@@ -19,11 +19,12 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 pub use chat::ChatCompletions;
+pub(crate) use chat::{Translation, reply_completion, stream_reply, translate};
 pub(crate) use chunks::{ChunkWriter, FinishedCall, unique_id, whole_reply};
 pub use error::CompletionError;
 pub use fallback::{CompletionFallback, NamedCompletions};
 pub(crate) use messages::{
-    ClientMessage, ClientRequest, ClientTool, ContentPart, Role, ToolChoice, unsupported,
+    ClientMessage, ClientRequest, ClientTool, Role, Sampling, ToolChoice, unsupported,
 };
 pub use request::CompletionRequest;
 

@@ -14,6 +14,9 @@ use serde_json::{Map, Value};
 
 use super::CompletionError;
 
+/// Maximum number of fields of a request's body. The API has some forty.
+const MAX_FIELDS: usize = 256;
+
 /// A chat completions request of an OpenAI client. Clones share the body.
 #[derive(Clone, Debug)]
 pub struct CompletionRequest {
@@ -254,6 +257,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
                 while let Some(Name(name)) = map.next_key()? {
+                    if fields.len() >= MAX_FIELDS {
+                        let _ = map.next_value::<IgnoredAny>();
+                        return Err(A::Error::custom(format_args!(
+                            "it has more than {MAX_FIELDS} fields"
+                        )));
+                    }
                     // Two readers of the request could take different values.
                     if fields.iter().any(|(known, _)| *known == name) {
                         let _ = map.next_value::<IgnoredAny>();

@@ -18,10 +18,12 @@ use tokio::time::{Instant, timeout_at};
 use tracing::dispatcher::{Dispatch, with_default};
 
 use super::client::Client;
+use super::failure::HostedFailure;
 use super::frame_sink::RawFrameSink;
 use super::reply::Collector;
 use super::wire;
 use crate::ChatRequest;
+use crate::completion::Sampling;
 use crate::names::WireNames;
 use crate::time::deadline_after;
 
@@ -36,12 +38,22 @@ enum StreamOutcome {
     /// The reply exceeds the size limit.
     Oversized,
     /// The provider sent an error, the connection broke, or an event can't be parsed.
-    Failed(ModelFailure),
+    Failed(HostedFailure),
 }
 
 impl Client {
     /// Sends a request and reads its reply.
     pub(super) async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
+        let reply = self.exchange(request, &Sampling::default()).await;
+        reply.map_err(|failed| failed.failure)
+    }
+
+    /// Sends a request with sampling parameters and reads its reply.
+    pub(super) async fn exchange(
+        &self,
+        request: &ChatRequest,
+        sampling: &Sampling,
+    ) -> Result<ModelReply, HostedFailure> {
         let api = self.options.api;
         let wire_names = WireNames::new(&request.tools).map_err(|(one, other)| {
             let message = format!(
@@ -53,6 +65,7 @@ impl Client {
         let model = request.model.as_deref().unwrap_or(&self.options.model);
         let chat = wire::chat_request(api, request);
         let options = wire::chat_options(&self.options, request, frame_sink.clone());
+        let options = wire::with_sampling(options, api, sampling);
         // The request is sent when the stream is first polled.
         let stream = self
             .genai
@@ -127,7 +140,7 @@ impl Client {
         reply: Collector,
         frame_sink: &RawFrameSink,
         request: &ChatRequest,
-    ) -> Result<ModelReply, ModelFailure> {
+    ) -> Result<ModelReply, HostedFailure> {
         let metadata = frame_sink.metadata();
         let is_oversized = matches!(outcome, StreamOutcome::Oversized);
         let end = match outcome {
@@ -141,10 +154,16 @@ impl Client {
             }
             StreamOutcome::Done(end) if end.captured_stop_reason.is_some() => Some(end),
             StreamOutcome::Done(_) | StreamOutcome::Closed if reply.is_empty() => {
-                return Err(self.failures.unavailable("its stream ended without a reply"));
+                return Err(self
+                    .failures
+                    .unavailable("its stream ended without a reply")
+                    .into());
             }
             StreamOutcome::Interrupted(why) if reply.is_empty() => {
-                return Err(self.failures.unavailable(&format!("no reply received: {why}")));
+                return Err(HostedFailure {
+                    failure: self.failures.unavailable(&format!("no reply received: {why}")),
+                    status: Some(504),
+                });
             }
             StreamOutcome::Failed(failure) if reply.is_empty() => return Err(failure),
             StreamOutcome::Done(_) | StreamOutcome::Closed => {
@@ -155,8 +174,8 @@ impl Client {
                 self.warn_interrupted(&why);
                 None
             }
-            StreamOutcome::Failed(failure) => {
-                self.warn_interrupted(&failure.message);
+            StreamOutcome::Failed(failed) => {
+                self.warn_interrupted(&failed.failure.message);
                 None
             }
         };

@@ -7,8 +7,30 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::frame_sink::StreamMetadata;
+use crate::completion::CompletionError;
 use crate::failure::{FailureClassifier, retry_after_seconds};
 use crate::http::error_chain;
+
+/// A failure, and the status of the response that caused it; `None` if there was no response.
+pub(super) struct HostedFailure {
+    pub(super) failure: ModelFailure,
+    pub(super) status: Option<u16>,
+}
+
+impl From<ModelFailure> for HostedFailure {
+    fn from(failure: ModelFailure) -> Self {
+        HostedFailure {
+            failure,
+            status: None,
+        }
+    }
+}
+
+impl From<HostedFailure> for CompletionError {
+    fn from(HostedFailure { failure, status }: HostedFailure) -> Self {
+        CompletionError::from_failure(failure, status)
+    }
+}
 
 /// Converts the errors of one server to failures.
 pub(super) struct GenaiFailureClassifier(pub(super) FailureClassifier);
@@ -20,9 +42,9 @@ impl GenaiFailureClassifier {
     }
 
     /// Classifies an error that `genai` returns in place of an event.
-    pub(super) fn classify_genai(&self, error: Error, metadata: &StreamMetadata) -> ModelFailure {
-        match error {
-            Error::WebStream { error, .. } => self.classify_transport(error),
+    pub(super) fn classify_genai(&self, error: Error, metadata: &StreamMetadata) -> HostedFailure {
+        let failure = match error {
+            Error::WebStream { error, .. } => return self.classify_transport(error),
             Error::ChatResponse { body, .. } => match (&body["error"], &metadata.block_reason) {
                 (Value::Null, Some(reason)) => {
                     let reason = self.0.excerpt(reason);
@@ -46,7 +68,8 @@ impl GenaiFailureClassifier {
                 let excerpt = self.0.excerpt(&other.to_string());
                 self.0.failure(ModelFailureKind::Rejected, &excerpt)
             }
-        }
+        };
+        failure.into()
     }
 
     /// Classifies a response with an error status.
@@ -69,7 +92,7 @@ impl GenaiFailureClassifier {
         }
     }
 
-    fn classify_transport(&self, error: BoxError) -> ModelFailure {
+    fn classify_transport(&self, error: BoxError) -> HostedFailure {
         let error = match error.downcast::<Error>() {
             Ok(error) => match *error {
                 Error::HttpError {
@@ -77,19 +100,25 @@ impl GenaiFailureClassifier {
                     body,
                     headers,
                     ..
-                } => return self.classify_status(status.as_u16(), &headers, &body),
+                } => {
+                    return HostedFailure {
+                        failure: self.classify_status(status.as_u16(), &headers, &body),
+                        status: Some(status.as_u16()),
+                    };
+                }
                 other => other.into(),
             },
             Err(error) => error,
         };
         match error.downcast::<reqwest::Error>() {
-            Ok(error) => self.classify_http(*error),
+            Ok(error) => self.classify_http(*error).into(),
             Err(error) => {
                 let cause = error
                     .source()
                     .map(|cause| format!(": {cause}"))
                     .unwrap_or_default();
                 self.unavailable(&self.0.excerpt(&format!("{error}{cause}")))
+                    .into()
             }
         }
     }

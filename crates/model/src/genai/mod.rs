@@ -49,6 +49,7 @@
 //! - It logs servers' errors with `tracing`, and such an error may repeat parts of the request. Its logging is disabled.
 
 mod client;
+mod complete;
 mod exchange;
 mod failure;
 mod frame_sink;
@@ -63,7 +64,7 @@ use std::sync::Arc;
 use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::completion::{ChatCompletions, Completion, CompletionError, CompletionModel, CompletionRequest};
+use crate::completion::{Completion, CompletionError, CompletionModel, CompletionRequest};
 use crate::http::HttpClient;
 use crate::options::ModelSetupError;
 use crate::{ChatModel, ChatRequest};
@@ -107,7 +108,7 @@ impl CompletionModel for HostedModel {
         &self,
         request: CompletionRequest,
     ) -> BoxFuture<'static, Result<Completion, CompletionError>> {
-        ChatCompletions(self.clone()).complete(request)
+        complete::complete(self.client.clone(), request).boxed()
     }
 }
 

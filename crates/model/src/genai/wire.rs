@@ -13,6 +13,7 @@ use genai::chat::{
 use super::frame_sink::RawFrameSink;
 use super::{HostedApi, HostedOptions};
 use crate::ReplyFormat;
+use crate::completion::{Sampling, ToolChoice};
 use crate::message_text::{EMPTY_MESSAGE, ToolResultText};
 use crate::names::wire_name;
 
@@ -80,6 +81,24 @@ pub(super) fn chat_options(
         HostedApi::Anthropic if native => chat.with_reasoning_effort(ReasoningEffort::Zero),
         HostedApi::Anthropic | HostedApi::Gemini => chat,
     }
+}
+
+/// Adds the sampling parameters of an OpenAI client.
+pub(super) fn with_sampling(mut options: ChatOptions, api: HostedApi, sampling: &Sampling) -> ChatOptions {
+    options.temperature = sampling.temperature;
+    options.top_p = sampling.top_p;
+    options.stop_sequences.clone_from(&sampling.stop);
+    options.tool_choice = match &sampling.tool_choice {
+        // The default.
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some(genai::chat::ToolChoice::None),
+        ToolChoice::Required => Some(genai::chat::ToolChoice::Required),
+        ToolChoice::Tool(name) => Some(genai::chat::ToolChoice::tool(provider_tool_name(api, name))),
+    };
+    if let Some(effort) = &sampling.reasoning_effort {
+        options.reasoning_effort = ReasoningEffort::from_keyword(effort);
+    }
+    options
 }
 
 fn role(message: &Message) -> Role {

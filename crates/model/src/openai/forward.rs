@@ -428,7 +428,7 @@ impl Summary {
         if outcome.model.is_none() && !self.model.is_empty() {
             outcome.model = Some(self.model);
         }
-        let finished = self.choices.into_iter().filter_map(|choice| choice.finish_reason);
-        outcome.finish_reason = finished.last().or_else(|| outcome.finish_reason.take());
+        let mut finished = self.choices.into_iter().filter_map(|choice| choice.finish_reason);
+        outcome.finish_reason = finished.next_back().or_else(|| outcome.finish_reason.take());
     }
 }

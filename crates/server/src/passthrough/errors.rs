@@ -43,7 +43,7 @@ fn completion_error(error: &CompletionError) -> Response {
     let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = [(CONTENT_TYPE, "application/json")];
     let mut response = (status, headers, error.to_json().to_string()).into_response();
-    if let Some(Millis(milliseconds)) = error.retry_after {
+    if let Some(Millis(milliseconds)) = error.retry_after() {
         let seconds = milliseconds.div_ceil(1_000);
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }

@@ -21,7 +21,7 @@ async fn upstream_error(fault: Fault) -> (u16, Value, String) {
         door.close().await;
     }
     let streamed = replies.pop().unwrap();
-    assert_eq!(replies, [streamed.clone()], "{fault:?}");
+    assert_eq!(replies.pop().as_ref(), Some(&streamed), "{fault:?}");
     streamed
 }
 

@@ -1,6 +1,7 @@
 //! PROMPT-3, HOST-7: `/v1/chat/completions` and `/v1/models` for OpenAI clients.
 
 mod errors;
+mod hosted;
 mod limits;
 mod replies;
 mod requests;
