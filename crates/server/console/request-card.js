@@ -33,7 +33,7 @@ function cardOf(run, item) {
 const isGuarded = (card) => performance.now() - card.shownAt < GUARD;
 
 /**
- * @param {{run: string, state: string, item: Object, isFirst?: boolean, dependents?: string[], onDecided?: () => void}} given
+ * @param {{run: string, state: string, item: Object, conversation?: string, isFirst?: boolean, dependents?: string[], onDecided?: () => void}} given
  */
 export function requestCard(given) {
   const card = cardOf(given.run, given.item);
@@ -93,7 +93,7 @@ function approval(given, card, isMain, expired) {
 
 function decisions(given, card, isMain, isCut) {
   const isOff = card.isBusy || isGuarded(card);
-  if (card.outcome) return h('p', { class: 'muted', role: 'status' }, card.outcome, given.state !== 'running' && [' ', resumeButton(given)]);
+  if (card.outcome) return h('p', { class: 'muted', role: 'status' }, card.outcome, given.state !== 'running' && !given.conversation && [' ', resumeButton(given)]);
   if (card.mode === 'guide' || card.mode === 'reject') return wordsForm(given, card);
   if (card.mode === 'edit') {
     const fault = editFault(card);
@@ -196,7 +196,7 @@ function wordsForm(given, card) {
 function alwaysForm(given, card) {
   const suggestions = given.item.suggestions ?? [];
   const rule = card.rule ?? (card.rule = { calls: suggestions[0]?.calls ?? suggestions[0], within: 'run' });
-  const scopes = ['run', ...(given.item.conversation ? ['conversation'] : []), 'workspace', 'everywhere'];
+  const scopes = ['run', ...(given.conversation ? ['conversation'] : []), 'workspace', 'everywhere'];
   return h('form', { class: 'words', onsubmit: (event) => (event.preventDefault(), decide(given, card, { answer: 'always', calls: rule.calls, within: rule.within })) },
     h('fieldset', null, h('legend', null, words.alwaysWhat), suggestions.map((suggestion) => {
       const calls = suggestion.calls ?? suggestion;
@@ -211,11 +211,14 @@ function alwaysForm(given, card) {
 
 async function decide(given, card, decision) {
   if (card.isBusy || isGuarded(card)) return;
+  clearTimeout(card.checking);
   card.isBusy = true;
   card.error = null;
   repaint();
   try {
-    const answer = await api.decide(given.run, given.item.effect, { digest: given.item.digest, ...decision });
+    const body = { digest: given.item.digest, ...decision };
+    // A turn of a conversation that has stopped goes on with the decision.
+    const answer = await (given.conversation && given.state !== 'running' ? api.decideInTurn(given.conversation, given.item.effect, body) : api.decide(given.run, given.item.effect, body));
     card.outcome = answer.state === 'pending' ? words.keptUntilResumed : words.decisions[decision.answer];
     card.mode = null;
     given.onDecided?.();
@@ -244,7 +247,7 @@ function question(given, card, isMain) {
     head('asks', [h('b', null, item.agent ?? words.theRun), ' ', words.asksYou], item.subtask && words.forSubtask(item.subtask), item.effect),
     h('p', { class: 'question' }, inline(visible(item.question))),
     isOver ? h('p', { class: 'muted' }, words.decisions[item.decision])
-      : card.outcome ? h('p', { class: 'muted', role: 'status' }, card.outcome, given.state !== 'running' && [' ', resumeButton(given)])
+      : card.outcome ? h('p', { class: 'muted', role: 'status' }, card.outcome, given.state !== 'running' && !given.conversation && [' ', resumeButton(given)])
         : h('form', { class: 'words', onsubmit: submit },
           choices.length > 0 && h('div', { class: 'choices', role: 'radiogroup', 'aria-label': words.choices },
             [...choices, words.anotherAnswer].map((choice, at) => h('label', { key: at, class: `choice card-choice ${card.choice === at ? 'is-chosen' : ''}` },
@@ -270,7 +273,8 @@ async function sendAnswer(given, card, answer) {
   card.error = null;
   repaint();
   try {
-    const sent = await api.answer(given.run, { question: given.item.effect, answer });
+    const body = { question: given.item.effect, answer };
+    const sent = await (given.conversation && given.state !== 'running' ? api.answerInTurn(given.conversation, body) : api.answer(given.run, body));
     card.outcome = sent.state === 'pending' ? words.keptUntilResumed : words.answered(answer);
     given.onDecided?.();
     refresh();
