@@ -180,6 +180,47 @@ export const tests = {
     clean(page);
   },
 
+  async host_5_memory_prompts_and_workflows({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance, { path: '/workflows' });
+    if (await page.getByText('does not offer').count().catch(() => 0)) return;
+    await page.waitForTimeout(500);
+    if (!(await page.locator('.link-list a').count())) return console.log('    skipped: the service has no workflows');
+    await page.locator('.link-list a', { hasText: 'rename_symbol' }).click();
+    await page.locator('#field-name').fill('format_amount');
+    await page.locator('#field-new_name').fill('no name');
+    await page.getByRole('button', { name: /^Run workflow/ }).click();
+    await page.waitForFunction(() => document.activeElement?.id === 'field-new_name');
+    await page.locator('.field-error', { hasText: 'must match' }).waitFor();
+    await checkAccess(page, 'workflow');
+    await shot(page, 'workflow');
+    await page.locator('#field-new_name').fill('write_amount');
+    await page.locator('.asked b', { hasText: 'write_amount' }).waitFor();
+    await page.locator('#field-new_name').press('Control+Enter');
+    await page.waitForURL(/\/runs\//);
+    await ended(page, 'Goal achieved');
+    assert.ok(service.file('ledger/amount.py').includes('write_amount'));
+
+    await page.goto(`${entrance.address}/memory`);
+    await page.getByLabel('A fact that agents are told').fill('The user likes <b>short</b> answers');
+    await page.keyboard.press('Enter');
+    const fact = page.locator('.fact-rows li', { hasText: '<b>short</b>' });
+    await fact.waitFor();
+    await shot(page, 'memory');
+    await fact.getByRole('button').click();
+    await fact.waitFor({ state: 'detached' });
+
+    await page.goto(`${entrance.address}/prompts`);
+    await page.getByLabel('New prompt').fill('bakery');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/prompts\/bakery/);
+    await page.getByLabel('Base').fill('You know all about bread.');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('.form-title', { hasText: 'version 2' }).waitFor();
+    await checkAccess(page, 'prompt');
+    await shot(page, 'prompt');
+    clean(page);
+  },
+
   async host_5_hostile_text_stays_text({ entrance, browser }) {
     const page = await openPage(browser, entrance);
     const hostile = '<img src=x onerror=alert(1)><script>alert(2)</script> [link](javascript:alert(3)) ![i](https://example.org/x.png) \u202Eevil\u200B';
@@ -242,6 +283,7 @@ export const tests = {
           await page.goto(entrance.address + where);
           await page.locator('h1').first().waitFor({ state: 'attached' });
           await page.waitForTimeout(350);
+          assert.equal(await page.locator('[role=alert]').count(), 0, `${name} shows an error`);
           await shot(page, `${device}-${scheme}-${name}`);
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
           assert.ok(wide <= 0, `${name} is ${wide} px too wide on a ${device}`);
