@@ -202,6 +202,7 @@ export const tests = {
 
     await page.goto(`${entrance.address}/memory`);
     await page.getByLabel('A fact that agents are told').fill('The user likes <b>short</b> answers');
+    await page.getByRole('button', { name: 'Add' }).and(page.locator(':enabled')).waitFor();
     await page.keyboard.press('Enter');
     const fact = page.locator('.fact-rows li', { hasText: '<b>short</b>' });
     await fact.waitFor();
@@ -211,6 +212,7 @@ export const tests = {
 
     await page.goto(`${entrance.address}/prompts`);
     await page.getByLabel('New prompt').fill('bakery');
+    await page.getByRole('button', { name: 'Create' }).and(page.locator(':enabled')).waitFor();
     await page.keyboard.press('Enter');
     await page.waitForURL(/prompts\/bakery/);
     await page.getByLabel('Base').fill('You know all about bread.');

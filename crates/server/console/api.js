@@ -101,7 +101,7 @@ export const api = {
   deleteFact: (id) => send('DELETE', `/v1/memory/${id}`),
   rules: () => send('GET', '/v1/approval-rules'),
   deleteRule: (id) => send('DELETE', `/v1/approval-rules/${id}`),
-  usage: () => send('GET', '/v1/usage'),
+  usage: (filter) => send('GET', `/v1/usage${query(filter)}`),
 
   deleteSystemPrompt: (name) => send('DELETE', `/v1/system-prompts/${encodeURIComponent(name)}`),
 };
