@@ -57,7 +57,7 @@ export const tests = {
     await page.keyboard.press('ArrowDown');
     await page.waitForFunction(() => document.activeElement.dataset.task?.startsWith('edit-'));
     await page.keyboard.press('l');
-    assert.equal(await page.locator('.task-row').count(), 8);
+    await page.locator('.task-row').nth(7).waitFor();
 
     await tab(page, 'summary');
     await page.locator('#undo').focus();
@@ -132,9 +132,10 @@ export const tests = {
     clean(other);
   },
 
-  async host_5_answer_a_question_by_keys({ entrance, browser }) {
+  async host_5_answer_a_question_by_keys({ service, entrance, browser }) {
     const page = await openPage(browser, entrance);
-    await startGoal(page, 'rename parse_amount to format_amount');
+    const [, name] = service.file('ledger/amount.py').match(/def (parse_\w+)/);
+    await startGoal(page, `rename ${name} to format_amount`);
     const card = page.locator('article.request');
     await card.locator('.choice').first().waitFor();
     await page.waitForTimeout(700);
