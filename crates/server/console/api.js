@@ -78,7 +78,9 @@ export const api = {
   createConversation: (body) => send('POST', '/context', { body }),
   changeConversation: (id, body) => send('PATCH', context(id), { body }),
   deleteConversation: (id) => send('DELETE', context(id)),
-  say: (id, body) => say(id, body),
+  say: (id, body) => say(`${context(id)}/messages`, body),
+  decideInTurn: (id, call, body) => say(`${context(id)}/approvals/${encodeURIComponent(call)}`, body),
+  answerInTurn: (id, body) => say(`${context(id)}/answers`, body),
   stopTurn: (id) => send('POST', `${context(id)}/cancel`, { body: {} }),
 
   systemPrompts: () => send('GET', '/v1/system-prompts'),
@@ -99,19 +101,19 @@ export const api = {
   deleteFact: (id) => send('DELETE', `/v1/memory/${id}`),
   rules: () => send('GET', '/v1/approval-rules'),
   deleteRule: (id) => send('DELETE', `/v1/approval-rules/${id}`),
-  usage: () => send('GET', '/v1/usage'),
+  usage: (filter) => send('GET', `/v1/usage${query(filter)}`),
 
   deleteSystemPrompt: (name) => send('DELETE', `/v1/system-prompts/${encodeURIComponent(name)}`),
 };
 
 /**
- * Sends a message of a conversation. With an event stream as the answer, the turn waits for the user's decisions while it runs; the page follows its run, so
- * the stream itself is not read. A message that begins no turn, such as a decision, is answered with JSON.
+ * Sends a message, a decision or an answer to a conversation. With an event stream as the answer, the turn waits for the user's decisions while it runs; the page
+ * follows its run, so the stream itself is not read. What begins no turn is answered with JSON.
  */
-async function say(id, body) {
+async function say(path, body) {
   let response;
   try {
-    response = await fetch(`${context(id)}/messages`, { method: 'POST', headers: { 'Content-Type': 'application/json', Accept: 'text/event-stream' }, body: JSON.stringify(body) });
+    response = await fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json', Accept: 'text/event-stream' }, body: JSON.stringify(body) });
   } catch {
     contact(false, 0);
     throw new ApiError(0, 'unreachable', 'the service does not answer');

@@ -112,7 +112,7 @@ export class Changes {
           h('h3', null, plan.steps.length ? words.putBack(plan.steps.length) : words.nothingToUndo),
           plan.steps.length > 0 && !plan.refused.length && h('p', null, words.nothingLost),
           plan.steps.length > 0 && h('pre', { class: 'code', tabindex: 0 }, h('code', null, plan.steps.map(stepText).join('\n'))),
-          plan.refused.length > 0 && h('div', { class: 'notice bad' }, h('div', null, h('b', null, words.refusedFiles), h('ul', { class: 'plain-list' }, plan.refused.map((one, at) => h('li', { key: at }, h('code', null, visible(one.path)), ' ', visible(typeof one.reason === 'string' ? one.reason.replaceAll('_', ' ') : one.explanation ?? failureText(one.reason))))))),
+          plan.refused.length > 0 && h('div', { class: 'notice bad' }, h('div', null, h('b', null, words.refusedFiles), h('ul', { class: 'plain-list' }, plan.refused.map((one, at) => h('li', { key: at }, h('code', null, visible(one.path)), ' ', one.reason !== 'changed' && visible(typeof one.reason === 'string' ? one.reason.replaceAll('_', ' ') : failureText(one.reason))))))),
           plan.refused.length > 0 && !options.skip_refused && h('label', { class: 'choice' }, h('input', { type: 'checkbox', onchange: () => this.preview({ ...options, skip_refused: true }) }), words.leaveOut),
           notUndone(plan),
           error && h('p', { class: 'field-error', role: 'alert' }, error),

@@ -33,13 +33,14 @@ function cardOf(run, item) {
 const isGuarded = (card) => performance.now() - card.shownAt < GUARD;
 
 /**
- * @param {{run: string, state: string, item: Object, isFirst?: boolean, dependents?: string[], onDecided?: () => void}} given
+ * @param {{run: string, state: string, item: Object, conversation?: string, isFirst?: boolean, dependents?: string[], onDecided?: () => void}} given
  */
 export function requestCard(given) {
   const card = cardOf(given.run, given.item);
   // Buttons become active by themselves once the card was there long enough.
   if (isGuarded(card) && !card.timer) card.timer = setTimeout(repaint, GUARD + 20);
   const isQuestion = given.item.kind === 'question';
+  if (!isQuestion && given.item.suggestions === undefined && !card.suggestions) suggest(given, card);
   const expired = given.item.expires_at && given.item.expires_at < Date.now();
   const isMain = focused === card.key || (focused === null && given.isFirst) || !cards.has(focused);
   return h('article', {
@@ -52,6 +53,20 @@ export function requestCard(given) {
     onkeydown: (event) => keydown(event, given, card, isQuestion),
   }, isQuestion ? question(given, card, isMain) : approval(given, card, isMain, expired));
 }
+
+/** Asks for the rules that would allow a call, which lists of all runs leave out. */
+async function suggest(given, card) {
+  card.suggestions = [];
+  try {
+    const { approvals } = await api.waitingOf(given.run);
+    card.suggestions = approvals.find((one) => one.effect === given.item.effect)?.suggestions ?? [];
+    repaint();
+  } catch {
+    // Without suggestions there is no Always, and the rest of the card works.
+  }
+}
+
+const suggestionsOf = (given, card) => given.item.suggestions ?? card.suggestions ?? [];
 
 function focus(card) {
   if (focused === card.key) return;
@@ -93,7 +108,7 @@ function approval(given, card, isMain, expired) {
 
 function decisions(given, card, isMain, isCut) {
   const isOff = card.isBusy || isGuarded(card);
-  if (card.outcome) return h('p', { class: 'muted', role: 'status' }, card.outcome, given.state !== 'running' && [' ', resumeButton(given)]);
+  if (card.outcome) return h('p', { class: 'muted', role: 'status' }, card.outcome, given.state !== 'running' && !given.conversation && [' ', resumeButton(given)]);
   if (card.mode === 'guide' || card.mode === 'reject') return wordsForm(given, card);
   if (card.mode === 'edit') {
     const fault = editFault(card);
@@ -108,7 +123,7 @@ function decisions(given, card, isMain, isCut) {
     button('edit', 'E', () => openEdit(given, card)),
     button('guide', 'G', () => openWords(card, 'guide')),
     button('reject', 'R', () => openWords(card, 'reject')),
-    given.item.suggestions?.length > 0 && h('button', { class: 'quiet', disabled: isOff, onclick: () => ((card.mode = 'always'), repaint()) }, words.actions.always));
+    suggestionsOf(given, card).length > 0 && h('button', { class: 'quiet', disabled: isOff, onclick: () => ((card.mode = 'always'), repaint()) }, words.actions.always));
 }
 
 /* Edit: the call as JSON, in which what differs from the call that was shown is counted. */
@@ -194,9 +209,9 @@ function wordsForm(given, card) {
 /* Always: the rule that would be written and where; a second button writes it. */
 
 function alwaysForm(given, card) {
-  const suggestions = given.item.suggestions ?? [];
+  const suggestions = suggestionsOf(given, card);
   const rule = card.rule ?? (card.rule = { calls: suggestions[0]?.calls ?? suggestions[0], within: 'run' });
-  const scopes = ['run', ...(given.item.conversation ? ['conversation'] : []), 'workspace', 'everywhere'];
+  const scopes = ['run', ...(given.conversation ? ['conversation'] : []), 'workspace', 'everywhere'];
   return h('form', { class: 'words', onsubmit: (event) => (event.preventDefault(), decide(given, card, { answer: 'always', calls: rule.calls, within: rule.within })) },
     h('fieldset', null, h('legend', null, words.alwaysWhat), suggestions.map((suggestion) => {
       const calls = suggestion.calls ?? suggestion;
@@ -211,11 +226,14 @@ function alwaysForm(given, card) {
 
 async function decide(given, card, decision) {
   if (card.isBusy || isGuarded(card)) return;
+  clearTimeout(card.checking);
   card.isBusy = true;
   card.error = null;
   repaint();
   try {
-    const answer = await api.decide(given.run, given.item.effect, { digest: given.item.digest, ...decision });
+    const body = { digest: given.item.digest, ...decision };
+    // A turn of a conversation that has stopped goes on with the decision.
+    const answer = await (given.conversation && given.state !== 'running' ? api.decideInTurn(given.conversation, given.item.effect, body) : api.decide(given.run, given.item.effect, body));
     card.outcome = answer.state === 'pending' ? words.keptUntilResumed : words.decisions[decision.answer];
     card.mode = null;
     given.onDecided?.();
@@ -244,7 +262,7 @@ function question(given, card, isMain) {
     head('asks', [h('b', null, item.agent ?? words.theRun), ' ', words.asksYou], item.subtask && words.forSubtask(item.subtask), item.effect),
     h('p', { class: 'question' }, inline(visible(item.question))),
     isOver ? h('p', { class: 'muted' }, words.decisions[item.decision])
-      : card.outcome ? h('p', { class: 'muted', role: 'status' }, card.outcome, given.state !== 'running' && [' ', resumeButton(given)])
+      : card.outcome ? h('p', { class: 'muted', role: 'status' }, card.outcome, given.state !== 'running' && !given.conversation && [' ', resumeButton(given)])
         : h('form', { class: 'words', onsubmit: submit },
           choices.length > 0 && h('div', { class: 'choices', role: 'radiogroup', 'aria-label': words.choices },
             [...choices, words.anotherAnswer].map((choice, at) => h('label', { key: at, class: `choice card-choice ${card.choice === at ? 'is-chosen' : ''}` },
@@ -270,7 +288,8 @@ async function sendAnswer(given, card, answer) {
   card.error = null;
   repaint();
   try {
-    const sent = await api.answer(given.run, { question: given.item.effect, answer });
+    const body = { question: given.item.effect, answer };
+    const sent = await (given.conversation && given.state !== 'running' ? api.answerInTurn(given.conversation, body) : api.answer(given.run, body));
     card.outcome = sent.state === 'pending' ? words.keptUntilResumed : words.answered(answer);
     given.onDecided?.();
     refresh();

@@ -55,6 +55,7 @@ export class RunModel {
   /** Loads the snapshot, and follows the events. */
   async open() {
     clearTimeout(this.timer);
+    if (document.hidden && this.isPaused) return;
     if (this.stream) return;
     this.stream = { close() {} };
     await this.load();
@@ -77,6 +78,7 @@ export class RunModel {
       this.error = null;
       this.takeWaiting(this.report);
       this.takeStates(this.report);
+      if ([...this.waiting.values()].some((item) => item.kind === 'approval' && !item.isDetailed)) this.detail();
     } catch (error) {
       this.error = error;
     }
@@ -383,13 +385,32 @@ Object.assign(RunModel.prototype, {
       const { approvals } = await api.waitingOf(this.id);
       for (const approval of approvals) {
         const known = this.waiting.get(approval.effect);
-        if (known) Object.assign(known, approval);
+        if (known) Object.assign(known, approval, { isDetailed: true });
       }
       this.changed();
     } catch {
       // The card shows what the event said.
     }
   },
+});
+
+let background = 0;
+
+// A tab in the background has no stream after a while, and goes on after its last event when it is shown again.
+document.addEventListener('visibilitychange', () => {
+  clearTimeout(background);
+  if (document.hidden) {
+    background = setTimeout(() => models.forEach((model) => {
+      model.isPaused = Boolean(model.stream);
+      model.stream?.close();
+      model.stream = null;
+    }), LINGER);
+  } else {
+    models.forEach((model) => {
+      if (model.isPaused) model.open();
+      model.isPaused = false;
+    });
+  }
 });
 
 /** Runs that were looked at last, so that going back shows them at once. */

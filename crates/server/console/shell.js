@@ -68,7 +68,7 @@ function foot() {
   return h('div', { class: 'foot' },
     h('span', { class: `connection ${state}`, role: 'status' }, h('span', { class: 'dot', 'aria-hidden': 'true' }), h('span', { class: 'place-name' }, words.connection[state])),
     h('span', { class: 'place-name tools' },
-      h('button', { class: 'quiet small', lang: language() === 'en' ? 'zh' : 'en', onclick: switchLanguage, 'aria-label': words.otherLanguageName }, words.otherLanguage),
+      h('button', { class: 'quiet small', lang: language() === 'en' ? 'zh' : 'en', onclick: switchLanguage, title: words.otherLanguageName }, words.otherLanguage),
       h('button', { class: 'quiet small', 'aria-label': words.switchTheme, title: words.switchTheme, onclick: () => setTheme(isDark() ? 'light' : 'dark') }, icon('sun'))));
 }
 

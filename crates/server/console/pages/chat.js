@@ -158,7 +158,13 @@ export class Chat {
 
   waiting(run) {
     const items = [...run.waiting.values()];
-    return items.length > 0 && h('div', { class: 'cards' }, items.map((item, at) => requestCard({ run: run.id, state: run.info?.state, item: { ...item, conversation: this.id }, isFirst: at === 0, onDecided: () => run.load() })));
+    return items.length > 0 && h('div', { class: 'cards' }, items.map((item, at) => requestCard({ run: run.id, state: run.info?.state, item, conversation: this.id, isFirst: at === 0, onDecided: () => this.goOn() })));
+  }
+
+  /** A turn that had stopped has new events after a decision. */
+  async goOn() {
+    await this.run.load();
+    if (!this.run.stream) this.run.open();
   }
 
   composer() {

@@ -10,7 +10,8 @@ export class LoadedPage {
     this.loader = load;
     this.value = null;
     this.error = null;
-    this.load();
+    // After the constructors of the page itself, whose fields the loader may use.
+    queueMicrotask(() => this.load());
   }
 
   async load() {

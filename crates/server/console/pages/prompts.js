@@ -48,7 +48,7 @@ export class Prompts extends LoadedPage {
       this.stale && h('section', { class: 'notice' }, h('div', null, h('p', null, words.stalePrompt), h('pre', { class: 'code', tabindex: 0 }, h('code', null, visible(this.stale.text))))),
       h('div', { class: 'side-by-side' },
         h('label', null, words.basePrompt, h('textarea', { class: 'code', rows: 18, value: this.draft, oninput: (event) => ((this.draft = event.target.value), repaint()) })),
-        this.enhanced && h('section', null, h('h3', { class: 'small-title' }, words.enhancedPrompt), h('pre', { class: 'code', tabindex: 0 }, h('code', null, visible(this.enhanced.system_prompt ?? this.enhanced.text ?? JSON.stringify(this.enhanced, null, 2)))))),
+        this.enhanced && h('section', null, h('h3', { class: 'small-title' }, words.enhancedPrompt), h('pre', { class: 'code', tabindex: 0 }, h('code', null, visible(this.enhanced.system))))),
       h('div', { class: 'buttons' }, h('button', { class: 'button primary', disabled: this.draft === this.prompt.text || this.isBusy, onclick: () => this.save() }, words.save), h('button', { class: 'button danger-text', onclick: () => this.remove() }, words.remove))];
   }
 

@@ -1,22 +1,30 @@
-/** `/usage`: by day, model and agent, as the service counts it. */
+/** `/usage`: requests, tokens and cost of 30 days, by day, model and agent. */
 import { h } from '../view.js';
 import { api } from '../api.js';
 import { LoadedPage } from './plain.js';
-import { cost, tokens, visible } from '../format.js';
+import { cost, number, tokens, visible } from '../format.js';
 import { words } from '../words.js';
+
+const BY = ['day', 'model', 'agent'];
 
 export class Usage extends LoadedPage {
   constructor() {
-    super(words.places.Usage, () => api.usage());
+    super(words.places.Usage, () => Promise.all(BY.map((by) => api.usage({ by }))));
   }
 
-  /** Each list of the answer is a table: the service may count by more than the page knows. */
-  content(value) {
-    return Object.entries(value).filter(([, rows]) => Array.isArray(rows)).map(([name, rows]) => h('section', { key: name },
-      h('h2', { class: 'section-title' }, words.usageBy[name] ?? name.replaceAll('_', ' ')),
-      h('div', { class: 'card table-card' }, h('table', { class: 'rows' },
-        h('thead', null, h('tr', null, h('th', { scope: 'col' }, words.usageName), h('th', { scope: 'col', class: 'figure' }, words.modelCalls), h('th', { scope: 'col', class: 'figure' }, words.tokens), h('th', { scope: 'col', class: 'figure' }, words.columns.cost))),
-        h('tbody', null, rows.map((row, at) => h('tr', { key: at },
-          h('td', null, visible(row.day ?? row.model ?? row.name ?? row.agent ?? '')), h('td', { class: 'figure' }, row.model_calls ?? ''), h('td', { class: 'figure' }, tokens((row.input_tokens ?? 0) + (row.output_tokens ?? 0))), h('td', { class: 'figure' }, cost(row.cost)))))))));
+  content(tables) {
+    const { total } = tables[0];
+    return [
+      h('p', { class: 'form-title' }, cost(total.cost), ' ', h('span', { class: 'muted' }, words.inThirtyDays(number(total.requests), tokens(total.input_tokens + total.output_tokens)))),
+      tables.map(({ by, rows }) => h('section', { key: by },
+        h('h2', { class: 'section-title' }, words.usageBy[by]),
+        rows.length ? h('div', { class: 'card table-card' }, this.table(by === 'day' ? [...rows].reverse() : rows)) : h('p', { class: 'muted' }, words.noUsage)))];
+  }
+
+  table(rows) {
+    return h('table', { class: 'rows plain' },
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, words.usageName), [words.modelCalls, words.toolCalls, words.tokens, words.columns.cost].map((name) => h('th', { scope: 'col', class: 'figure' }, name)))),
+      h('tbody', null, rows.map((row) => h('tr', { key: row.key },
+        h('td', { class: 'goal' }, visible(row.key)), h('td', { class: 'figure' }, number(row.requests)), h('td', { class: 'figure' }, number(row.tool_calls)), h('td', { class: 'figure' }, tokens(row.input_tokens + row.output_tokens)), h('td', { class: 'figure' }, cost(row.cost))))));
   }
 }

@@ -17,7 +17,7 @@ export class Waiting {
           : h('div', { class: 'cards' }, items.map(({ run, item, isQuestion }, at) =>
             h('section', { key: `${run.run}/${item.effect}`, class: 'waiting-of' },
               h('h2', { class: 'small-title' }, h('a', { href: `/runs/${run.run}` }, line(run.goal, 120)), ' ', h('code', null, shortId(run.run))),
-              requestCard({ run: run.run, state: run.state, item: { kind: isQuestion ? 'question' : 'approval', ...item }, isFirst: at === 0 })))))],
+              requestCard({ run: run.run, state: run.state, conversation: run.conversation ?? undefined, item: { kind: isQuestion ? 'question' : 'approval', ...item }, isFirst: at === 0 })))))],
       aside: null,
     };
   }
