@@ -48,7 +48,6 @@ pub(crate) async fn serve(
         token_file: Some(token_file.clone()),
         limits: limits(&command, config.service_limits()),
         webhooks,
-        ..ServerOptions::default()
     };
     let server = Server::bind(dirigent.clone(), loaded.token.clone(), options).await?;
     announce(&server, &loaded, &token_file, command.json, output);

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
-mod clients;
 mod all_runs;
+mod clients;
 mod command;
 mod conversations;
 mod decisions;

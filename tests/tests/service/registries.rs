@@ -78,7 +78,7 @@ async fn mcp_1_services_have_states_and_logs() {
     }});
     server
         .dirigent
-        .import_services(&settings.to_string())
+        .import_services(&settings.to_string(), &dirigent_tests::cli::root())
         .await
         .unwrap();
     let listed = server.client.get("/v1/mcp/services").await.with_status(200);
