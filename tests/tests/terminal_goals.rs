@@ -5,7 +5,7 @@ use dirigent_model_server::{Request, Script, Turn};
 use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{after, calls, delegate};
 use dirigent_tests::served::{Served, achieved, call, command, go_on, is_lead, is_reflector, mentions, plan};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const RUN: [&str; 4] = ["run", "Sums are wrong: mend them", "--workspace", "work"];
 
@@ -37,10 +37,8 @@ fn tested(request: &Request) -> String {
         .iter()
         .find_map(|message| message["content"].as_str()?.split_once("<OBSERVATIONS>"));
     let (_, observations) = observations.unwrap();
-    let mut lines = observations
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let test = lines.find(|line| line["subtask"] == "test").unwrap();
+    let observations = dirigent_core::prompt::parse_observations(observations);
+    let test = observations.iter().find(|it| it["subtask"] == "test").unwrap();
     test["calls"][0]["handle"].as_str().unwrap().to_owned()
 }
 

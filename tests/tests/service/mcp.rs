@@ -145,7 +145,7 @@ async fn host_8_the_end_of_the_server_ends_a_wait_and_leaves_the_run_resumable()
     let dirigent = server.dirigent.clone();
     server.begin_to_stop();
     while stream.next().await.is_some() {}
-    server.stopped().await;
+    let _stage = server.stopped().await;
     let record = dirigent
         .record(run.as_str().unwrap().parse().unwrap())
         .await

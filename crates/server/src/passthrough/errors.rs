@@ -72,7 +72,7 @@ pub(crate) async fn errors_in_openai_form(request: Request, next: Next) -> Respo
 pub(super) fn from_problem(problem: &Problem, status: u16) -> CompletionError {
     let (code, detail) = problem.code_and_detail();
     let code = match code {
-        "no_token" => "invalid_api_key",
+        "no_token" | "wrong_token" => "invalid_api_key",
         "too_many_requests" => "rate_limit_exceeded",
         other => other,
     };
