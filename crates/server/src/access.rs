@@ -59,7 +59,7 @@ fn check(service: &Service, request: &Request) -> Result<(), Problem> {
     if is_cross_site(headers, &host) {
         return Err(Problem::cross_site());
     }
-    if needs_no_token(request.uri()) {
+    if request.method().is_safe() && needs_no_token(request.uri()) {
         return Ok(());
     }
     check_token(service, headers)

@@ -158,7 +158,7 @@ pub(crate) fn stream(service: &Service, watched: Watched) -> Response {
 pub(crate) async fn stream_rest(service: &Service, watched: Watched) -> Response {
     let mut state = RunStream::new(service, watched);
     let first = state.next().await;
-    match state.has_ended {
+    match state.is_complete {
         true => StatusCode::NO_CONTENT.into_response(),
         false => respond(first, state),
     }
@@ -188,6 +188,8 @@ struct RunStream {
     last: Position,
     turn: Option<u32>,
     has_ended: bool,
+    /// True if the client has got all events of a run that has ended or stopped.
+    is_complete: bool,
 }
 
 type ReadEvent = Result<Arc<Event>, RuntimeError>;
@@ -214,6 +216,7 @@ impl RunStream {
             last: Position { seq: 0, index: 0 },
             turn: watched.turn,
             has_ended: false,
+            is_complete: false,
         }
     }
 
@@ -226,7 +229,10 @@ impl RunStream {
                     None => continue,
                 },
                 Next::Event(Some(Err(error))) => return Some(self.end("failed", Some(error.into()))),
-                Next::Event(None) => return Some(self.end("ended", None)),
+                Next::Event(None) => {
+                    self.is_complete = true;
+                    return Some(self.end("ended", None));
+                }
                 Next::Delta(delta) => {
                     return Some(Message::default().event("delta").data(json!(delta).to_string()));
                 }

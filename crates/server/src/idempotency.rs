@@ -70,12 +70,7 @@ async fn handle(service: &Service, key: &str, request: Request, next: Next) -> R
                 "is still being handled: wait for its answer, or send it again later",
             ));
         }
-        RequestClaim::Interrupted => {
-            return Err(conflict(
-                "request_interrupted",
-                "was interrupted before its answer was kept, and may have had an effect: list the runs, and use another key to send it again",
-            ));
-        }
+        RequestClaim::Interrupted => return Err(interrupted()),
         RequestClaim::OtherRequest => {
             let detail = "the key was used for another request: use a new key for each request";
             return Err(Problem::new(
@@ -87,6 +82,23 @@ async fn handle(service: &Service, key: &str, request: Request, next: Next) -> R
     }
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     keep(service, key, response).await
+}
+
+fn interrupted() -> Problem {
+    conflict(
+        "request_interrupted",
+        "was interrupted or failed before its answer was kept, and may have had an effect: list the runs, and use another key to send it again",
+    )
+}
+
+/// The kept answer of a request whose own answer cannot be repeated.
+fn problem_answer(problem: &Problem) -> Answer {
+    Answer {
+        status: StatusCode::CONFLICT.as_u16(),
+        content_type: Some("application/problem+json".to_owned()),
+        location: None,
+        body: problem.to_json().to_string(),
+    }
 }
 
 fn conflict(code: &'static str, what: &str) -> Problem {
@@ -107,10 +119,16 @@ fn digest(method: &str, address: &str, body: &Bytes) -> String {
         .collect()
 }
 
-/// Keeps the answer of a request that succeeded, and passes it on.
+/// Keeps the answer of a request, and passes it on. A refused request had no effect, so its key is free again; one that failed may have had an
+/// effect, so it is not repeated under its key.
 async fn keep(service: &Service, key: &str, response: Response) -> Result<Response, Problem> {
-    if !response.status().is_success() {
+    if response.status().is_client_error() {
         service.dirigent.release_request(key).await?;
+        return Ok(response);
+    }
+    if !response.status().is_success() {
+        let answer = problem_answer(&interrupted());
+        service.dirigent.answer_request(key, stored(&answer)).await?;
         return Ok(response);
     }
     let mut answer = Answer {
@@ -129,12 +147,7 @@ async fn keep(service: &Service, key: &str, response: Response) -> Result<Respon
             "request_streamed",
             "the answer of the request with this key was a stream: read the events of the conversation",
         );
-        answer = Answer {
-            status: StatusCode::CONFLICT.as_u16(),
-            content_type: Some("application/problem+json".to_owned()),
-            location: None,
-            body: problem.to_json().to_string(),
-        };
+        answer = problem_answer(&problem);
         service.dirigent.answer_request(key, stored(&answer)).await?;
         return Ok(response);
     }

@@ -17,6 +17,7 @@ use crate::decisions::{DecisionInput, decide_call, saved};
 use crate::entrance::json_response;
 use crate::event_stream::{self, Position, Previews, Watched};
 use crate::input::{Input, Segments};
+use crate::private_files::check_folder;
 use crate::problem::Problem;
 use crate::requested_goal::requested_goal;
 use crate::requests_of_user;
@@ -74,6 +75,7 @@ pub(crate) async fn send(
     let slot = slot_for_turn(&service, &conversation).await?;
     let delivery = Delivery::from_headers(&headers);
     let workspace = conversation.info().await?.workspace;
+    check_folder(&service, &workspace).await?;
     let request = UserRequest::Text(&input.message);
     let goal = requested_goal(&service, request, &workspace).await?;
     let goal = goal.workspace(workspace).user(delivery.user());

@@ -16,7 +16,10 @@ pub(crate) struct PrivateFiles(Vec<PathBuf>);
 impl PrivateFiles {
     pub(crate) fn new(dirigent: &Dirigent, token_file: Option<&Path>) -> Self {
         let files = [Some(dirigent.journal_path()), token_file];
-        PrivateFiles(files.into_iter().flatten().map(resolved).collect())
+        // If the file itself is a link, both its place and its target matter.
+        let files = files.into_iter().flatten();
+        let places = files.flat_map(|file| [Some(resolved(file)), file.canonicalize().ok()]);
+        PrivateFiles(places.flatten().collect())
     }
 
     /// The first private file that is in a folder whose links are resolved, at any depth.
@@ -28,7 +31,7 @@ impl PrivateFiles {
     }
 }
 
-/// The path with the links of its folder resolved. The file itself may be a link: then it is its place that matters, as much as that of its target.
+/// The path with the links of its folder resolved, but not the file itself.
 fn resolved(file: &Path) -> PathBuf {
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -61,10 +64,15 @@ pub(crate) async fn workspace(service: &Service, named: Option<PathBuf>) -> Resu
             named.display()
         )));
     }
+    check_folder(service, &named).await?;
+    Ok(named)
+}
+
+/// Refuses a folder that contains a private file.
+pub(crate) async fn check_folder(service: &Service, named: &Path) -> Result<(), Problem> {
     // A folder that does not exist is reported when it is used.
-    let folder = tokio::fs::canonicalize(&named)
-        .await
-        .unwrap_or_else(|_| named.clone());
+    let folder = tokio::fs::canonicalize(named).await;
+    let folder = folder.unwrap_or_else(|_| named.to_owned());
     match service.private.file_in(&folder) {
         Some(_) => Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -74,6 +82,6 @@ pub(crate) async fn workspace(service: &Service, named: Option<PathBuf>) -> Resu
                 named.display()
             ),
         )),
-        None => Ok(named),
+        None => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! `/v1/runs`: starts, lists and shows runs.
 
+use std::path::Path;
+
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
@@ -15,6 +17,7 @@ use crate::entrance::json_response;
 use crate::event_pages::{PageFilter, PageFrom};
 use crate::event_stream::{self, Previews, Watched};
 use crate::input::{Input, OptionalInput, Parameters, Segments, list_length};
+use crate::private_files::check_folder;
 use crate::problem::Problem;
 use crate::run_input::{ForkInput, NewRun, ResumeInput, limits};
 use crate::schemas;
@@ -245,6 +248,7 @@ pub(crate) async fn resume(
 ) -> Result<Response, Problem> {
     let dirigent = &service.dirigent;
     let run = dirigent.find(&text).await?;
+    check_folder(&service, Path::new(&dirigent.record(run).await?.workspace)).await?;
     let slot = service.runs.reserve()?;
     let mut resume = Resume::new().user(input.user.into()).answer(input.answer);
     if !input.limits.is_empty() {
@@ -266,6 +270,7 @@ pub(crate) async fn fork(
 ) -> Result<Response, Problem> {
     let dirigent = &service.dirigent;
     let run = dirigent.find(&text).await?;
+    check_folder(&service, Path::new(&dirigent.record(run).await?.workspace)).await?;
     let slot = service.runs.reserve()?;
     let fork = dirigent
         .fork(run, input.at, input.guidance, input.user.into())

@@ -117,6 +117,8 @@ impl Server {
         let Server {
             service, listener, ..
         } = self;
+        // If this future is dropped, everything that it has started ends as well.
+        let _stopping = service.stopping.clone().drop_guard();
         let mut connections = Connections::new(router(service.clone()), service.clone());
         let webhooks = tokio::spawn(watch_runs(service.clone()));
         connections.accept(listener, shutdown).await;

@@ -1,6 +1,6 @@
 //! HOST-3: who may use the service, and attacks on it.
 
-use dirigent::OfflineModel;
+use dirigent::{Goal, OfflineModel};
 use dirigent_server::ServerOptions;
 use dirigent_tests::http_client::Client;
 use dirigent_tests::service::TestServer;
@@ -31,6 +31,12 @@ async fn host_3_everything_but_the_health_check_needs_the_token() {
             (401, "no_token".to_owned()),
             "{path}"
         );
+    }
+    for path in ["/health", "/?token=guessed"] {
+        let changing = stranger
+            .send("POST", path, &[("idempotency-key", "one")], None)
+            .await;
+        assert_eq!(changing.problem(), (401, "no_token".to_owned()), "{path}");
     }
     let started = stranger
         .post("/v1/runs", &json!({"goal": "Count the files"}))
@@ -352,5 +358,22 @@ async fn host_5_no_request_makes_agents_work_where_the_token_or_the_journal_is()
         server.client.get("/context").await.json()["conversations"],
         json!([])
     );
+
+    // Other programs of the user may work there.
+    let run = server
+        .dirigent
+        .start(Goal::new("Count the files").workspace(&folder))
+        .await
+        .unwrap();
+    run.outcome().await.unwrap();
+    for request in ["resume", "fork"] {
+        let path = format!("/v1/runs/{}/{request}", run.id());
+        let refused = server.client.post(&path, &json!({})).await;
+        assert_eq!(
+            refused.problem(),
+            (422, "unusable_workspace".to_owned()),
+            "{request}"
+        );
+    }
     server.stop().await;
 }

@@ -108,7 +108,7 @@ fn loop_2_an_agent_with_one_turn_is_told_so_together_with_its_task() {
         told,
         [
             "Finish now: answer in plain text without a call. Say what you found and did so far, and what is left to do.",
-            "Call `submit_plan` now, with what you know so far; or answer in plain text without a call if that answers the goal.",
+            "If the goal is reached, answer in plain text without a call. Otherwise call `submit_plan` now, with what you know so far.",
             "Call `submit_reflection` now, with what you know so far.",
         ]
     );

@@ -62,8 +62,16 @@ struct Watch {
     stored: Timestamp,
     /// The last journal entry of each run whose events were told.
     told: HashMap<RunId, Told>,
-    /// The runs whose events are being read. Each task returns the run and its last entry.
-    readers: JoinSet<(RunId, u64)>,
+    /// The runs whose events are being read.
+    readers: JoinSet<Reading>,
+}
+
+/// How far the events of a run were read.
+struct Reading {
+    run: RunId,
+    /// The last journal entry.
+    seq: u64,
+    failed: bool,
 }
 
 /// How much of a run was told.
@@ -119,9 +127,15 @@ impl Watch {
                 tokio::select! {
                     () = &mut pause => break,
                     Some(ended) = self.readers.join_next() => {
-                        if let Ok((run, seq)) = ended {
-                            let told = self.told.entry(run).or_default();
-                            (told.seq, told.is_being_read) = (seq, false);
+                        // A reader that panics or is aborted says no run: then the process ends, or has a defect.
+                        if let Ok(reading) = ended {
+                            let told = self.told.entry(reading.run).or_default();
+                            (told.seq, told.is_being_read) = (reading.seq, false);
+                            if reading.failed {
+                                told.ended_at = None;
+                                // The next look finds the run again.
+                                self.looked_at = self.since;
+                            }
                         }
                     }
                 }
@@ -139,7 +153,11 @@ impl Watch {
         let mut records = dirigent.runs(ended).await?.runs;
         records.extend(dirigent.runs(active).await?.runs);
         for record in records {
-            let told = self.told.entry(record.run).or_default();
+            let told = self.told.entry(record.run).or_insert_with(|| Told {
+                // The entries that a fork shares with its origin are no news.
+                seq: record.forked_from.as_ref().map_or(0, |origin| origin.seq),
+                ..Told::default()
+            });
             let is_known =
                 record.ended_at.is_some() && record.owner_pid.is_none() && told.ended_at == record.ended_at;
             if told.is_being_read || is_known || record.entries == 0 {
@@ -174,14 +192,20 @@ impl Watch {
 }
 
 /// Reads the events of a run after an entry, and sends messages about those after a time, until the run ends or stops.
-async fn read(context: Context, record: RunRecord, mut seq: u64, since: Timestamp) -> (RunId, u64) {
+async fn read(context: Context, record: RunRecord, mut seq: u64, since: Timestamp) -> Reading {
     let run = record.run;
+    let mut failed = false;
+    // Until all its messages are pending themselves, those of a run that has ended are not delivered.
+    let unread = record
+        .ended_at
+        .map(|_| context.progress.begin(Timestamp(since.0 + 1)));
     let mut events = context.service.dirigent.events(run, seq);
     while let Some(event) = events.next().await {
         let event = match event {
             Ok(event) => event,
             Err(error) => {
                 tracing::warn!("webhooks: run {run} cannot be read: {error}");
+                failed = true;
                 break;
             }
         };
@@ -192,7 +216,10 @@ async fn read(context: Context, record: RunRecord, mut seq: u64, since: Timestam
             context.send(&Arc::new(message));
         }
     }
-    (run, seq)
+    if let Some(unread) = unread {
+        unread.end();
+    }
+    Reading { run, seq, failed }
 }
 
 impl Context {
