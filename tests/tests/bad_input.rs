@@ -352,7 +352,7 @@ fn host_2_a_newer_journal_is_refused() {
         .unwrap();
     refused_journal(
         &place,
-        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports only format 8: use the version \
+        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports only format 9: use the version \
          that wrote it, or another journal",
     );
 }

@@ -151,7 +151,7 @@ const MEMORY_TABLES: &str = "
 
 /// The version of the journal's format, which includes the tables and the JSON in them. Journals in other
 /// formats are refused.
-const FORMAT: i32 = 8;
+const FORMAT: i32 = 9;
 
 /// Size to which SQLite truncates a longer write-ahead log after a checkpoint, in bytes. Without this limit, the log file would never
 /// shrink.
