@@ -141,14 +141,17 @@ pub(crate) async fn show(
     Ok(json_response(&object))
 }
 
-/// The body of `PATCH /context/{conversation}`: a field that is absent stays as it is, and `null` removes a setting.
+/// The body of `PATCH /context/{conversation}`: a field that is absent stays as it is, and `null` removes a setting other than the mode.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Changes {
     /// The new title.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, nullable = false)]
     title: Option<String>,
     /// The mode of the next turns.
-    #[schema(value_type = Option<schemas::Mode>)]
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<schemas::Mode>, nullable = false)]
     mode: Option<Mode>,
     /// The default model of the next turns.
     #[serde(default, deserialize_with = "present")]

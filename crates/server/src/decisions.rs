@@ -28,7 +28,6 @@ pub(crate) struct DecisionInput {
     /// The digest of the call that was shown: a call that has changed since is not decided.
     digest: String,
     /// What to do with the call.
-    #[schema(inline)]
     answer: AnswerKind,
     /// With `edit`: all parameters, with which the call runs instead.
     parameters: Option<Value>,

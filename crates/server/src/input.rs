@@ -27,6 +27,7 @@ impl<T: DeserializeOwned> FromRequest<Service> for Input<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, service: &Service) -> Result<Self, Problem> {
+        refuse_query(&request)?;
         let is_json = is_json(request.headers());
         let body = read_body(request.into_body(), service).await?;
         if body.is_empty() {
@@ -41,6 +42,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Service> for OptionalInput<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, service: &Service) -> Result<Self, Problem> {
+        refuse_query(&request)?;
         let is_json = is_json(request.headers());
         let body = read_body(request.into_body(), service).await?;
         if body.is_empty() {
@@ -88,6 +90,18 @@ pub(crate) fn list_length(name: &str, wanted: Option<usize>, default: usize) -> 
                 format!("the query is invalid: `{name}` is {wanted}, but must be from 1 to {MAX_LISTED}");
             Err(Problem::new(StatusCode::BAD_REQUEST, "invalid_query", detail))
         }
+    }
+}
+
+/// Refuses a query of a request whose fields are in its body: if they were ignored, it would do something else than was meant.
+fn refuse_query(request: &Request) -> Result<(), Problem> {
+    match request.uri().query() {
+        None | Some("") => Ok(()),
+        Some(_) => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_query",
+            "the query is invalid: this request has no parameters in its address; put its fields into the body",
+        )),
     }
 }
 
@@ -147,6 +161,12 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, Problem> {
 fn parse<T: DeserializeOwned>(is_json: bool, body: &[u8]) -> Result<T, Problem> {
     if !is_json {
         return Err(Problem::not_json());
+    }
+    // The fields of an array would be taken by their positions.
+    if body.trim_ascii_start().starts_with(b"[") {
+        return Err(Problem::invalid(
+            "the body is invalid: it must be a JSON object, not an array",
+        ));
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let parsed = serde_path_to_error::deserialize(&mut reader).map_err(|error| {

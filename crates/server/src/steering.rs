@@ -26,7 +26,6 @@ pub(crate) struct GuidanceInput {
     agent: Option<String>,
     /// When it takes effect.
     #[serde(default)]
-    #[schema(inline)]
     when: GuidanceTime,
 }
 

@@ -497,3 +497,28 @@ async fn host_2_unknown_runs_and_invalid_requests_have_codes() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn host_3_a_query_or_an_array_in_place_of_the_body_is_refused() {
+    let server = TestServer::start(Stage::new(), OfflineModel).await;
+    let client = &server.client;
+    let goal = json!({"goal": "Count the files"});
+    let run = server.start_run(&goal).await;
+    server.until_ended(&run).await;
+    let posts = [
+        (format!("{run}/undo?after=1"), json!({})),
+        (format!("{run}/fork?at=1"), json!({})),
+        ("/v1/runs?mode=plan".to_owned(), goal),
+    ];
+    for (path, body) in posts {
+        let refused = client.post(&path, &body).await.problem();
+        assert_eq!(refused, (400, "invalid_query".to_owned()), "{path}");
+    }
+    let refused = client
+        .post("/v1/runs", &json!(["Count the files"]))
+        .await
+        .problem();
+    assert_eq!(refused, (422, "invalid_value".to_owned()));
+    assert_eq!(client.get("/v1/runs").await.json()["total"], 1);
+    server.stop().await;
+}
