@@ -222,7 +222,7 @@ fn another_format_is_refused() {
         let error = refused(&path);
 
         assert!(
-            matches!(error, StoreError::UnsupportedFormat { found, supported: 8, .. } if found == other),
+            matches!(error, StoreError::UnsupportedFormat { found, supported: 9, .. } if found == other),
             "{error:?}"
         );
     }
