@@ -9,7 +9,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir().unwrap();
 //! let dirigent = Dirigent::builder().journal(folder.path().join("journal.db")).build().await?;
-//! let body = r#"{"model": "offline", "messages": [{"role": "user", "content": "Hello"}]}"#;
+//! let body = r#"{"model": "default", "messages": [{"role": "user", "content": "Hello"}]}"#;
 //! let reply = dirigent.forward_completion(CompletionRequest::parse(body.into())?, None).await?;
 //! let Completion::Whole { json, .. } = reply else { panic!("no stream was asked for") };
 //! assert!(json.contains("chat.completion"));
