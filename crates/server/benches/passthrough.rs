@@ -85,9 +85,11 @@ async fn service() {
         .journal(folder.path().join("journal.db"))
         .config(&config);
     let token = token(folder.path());
+    let workspace = folder.path().join("workspace");
+    std::fs::create_dir(&workspace).unwrap();
     let options = ServerOptions {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        workspace: folder.path().to_owned(),
+        workspace,
         limits: ServerLimits {
             requests: 4_096,
             connections: 4_096,
