@@ -51,6 +51,13 @@ struct Known {
     feed: Option<Events>,
 }
 
+impl Known {
+    /// Returns true if the run works or waits for the user, as far as known.
+    fn is_unfinished(&self) -> bool {
+        matches!(self.summary["state"].as_str(), Some("running" | "user_required"))
+    }
+}
+
 /// A change of a run.
 pub(crate) struct Change {
     pub(crate) seq: u64,
@@ -137,7 +144,7 @@ impl Board {
             records.insert(record.run, record);
         }
         for record in records.into_values() {
-            self.note(record).await?;
+            self.note(record).await;
         }
         let last = self.state().seq;
         self.0.changed.send_if_modified(|seq| {
@@ -148,14 +155,15 @@ impl Board {
         Ok(())
     }
 
-    /// The records of active runs that are not among the newest any more. Forgets runs that were deleted.
+    /// The records of runs that worked or waited when they were read last, and are not listed any more. Notes those that were deleted.
     async fn unlisted(&self, records: &BTreeMap<RunId, RunRecord>) -> Result<Vec<RunRecord>, Problem> {
         let missing: Vec<RunId> = {
             let state = self.state();
+            // A run that neither works nor waits changes only if it is listed again.
             let known = state
                 .runs
                 .iter()
-                .filter(|(run, known)| known.summary["removed"].is_null() && !records.contains_key(run));
+                .filter(|(run, known)| known.is_unfinished() && !records.contains_key(run));
             known.map(|(run, _)| *run).collect()
         };
         let mut found = Vec::new();
@@ -185,7 +193,7 @@ impl Board {
     }
 
     /// Notes the state of a run, if it has changed.
-    async fn note(&self, record: RunRecord) -> Result<(), Problem> {
+    async fn note(&self, record: RunRecord) {
         let run = record.run;
         let is_active = record.owner_pid.is_some();
         let (is_same, mut feed) = match self.state().runs.get_mut(&run) {
@@ -193,7 +201,7 @@ impl Board {
             None => (false, None),
         };
         if is_same && !is_active {
-            return Ok(());
+            return;
         }
         let mut summary = run_json(&record);
         if is_active {
@@ -209,12 +217,14 @@ impl Board {
         } else {
             feed = None;
             if record.entries > 0 && RunState::from_record(&record) == RunState::UserRequired {
-                let (view, _) = self.0.dirigent.read(run).await?;
-                add(&mut summary, live_state(&view));
+                match self.0.dirigent.read(run).await {
+                    Ok((view, _)) => add(&mut summary, live_state(&view)),
+                    // The other runs can be watched all the same.
+                    Err(error) => tracing::warn!("the state of run {run} cannot be read: {error}"),
+                }
             }
         }
         self.store(record, summary, feed);
-        Ok(())
     }
 
     fn store(&self, record: RunRecord, summary: Value, feed: Option<Events>) {

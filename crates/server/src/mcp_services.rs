@@ -1,14 +1,16 @@
 //! `/v1/mcp/services`: the MCP services, with their states and messages (MCP-1).
 
+use std::path::Path;
+
 use axum::extract::State;
 use axum::response::Response;
-use dirigent::render;
 use dirigent::services::RegisteredService;
+use dirigent::{DirigentError, render};
 use serde_json::{Value, json};
 
 use crate::entrance::json_response;
-use crate::input::{Parameters, Segments};
-use crate::private_files::{WorkspaceQuery, workspace};
+use crate::input::Segments;
+use crate::private_files::{WorkspaceFolder, WorkspaceQuery};
 use crate::problem::Problem;
 use crate::schemas;
 use crate::service::Service;
@@ -18,9 +20,8 @@ use crate::service::Service;
     responses((status = 200, description = "The services", body = schemas::McpServices)))]
 pub(crate) async fn list(
     State(service): State<Service>,
-    Parameters(query): Parameters<WorkspaceQuery>,
+    WorkspaceFolder(folder): WorkspaceFolder,
 ) -> Result<Response, Problem> {
-    let folder = workspace(&service, query.workspace).await?;
     let listed = service.dirigent.services(Some(&folder)).await?;
     let mut object = render::services(&listed);
     object["services"] = listed.services.iter().map(summary).collect();
@@ -34,18 +35,21 @@ fn summary(service: &RegisteredService) -> Value {
     object
 }
 
+async fn find(service: &Service, name: &str, folder: &Path) -> Result<RegisteredService, Problem> {
+    let listed = service.dirigent.services(Some(folder)).await?;
+    Ok(listed.find(name).map_err(DirigentError::from)?.clone())
+}
+
 /// Returns an MCP service with its settings, without secrets, and its tools.
 #[utoipa::path(get, path = "/v1/mcp/services/{name}", tag = "MCP services", params(schemas::NamePath, WorkspaceQuery),
     responses((status = 200, description = "The service", body = schemas::McpService)))]
 pub(crate) async fn show(
     State(service): State<Service>,
     Segments(name): Segments<String>,
-    Parameters(query): Parameters<WorkspaceQuery>,
+    WorkspaceFolder(folder): WorkspaceFolder,
 ) -> Result<Response, Problem> {
-    let folder = workspace(&service, query.workspace).await?;
-    let listed = service.dirigent.services(Some(&folder)).await?;
-    let found = listed.find(&name).map_err(dirigent::DirigentError::from)?;
-    Ok(json_response(&render::service(found)))
+    let found = find(&service, &name, &folder).await?;
+    Ok(json_response(&render::service(&found)))
 }
 
 /// Returns the last lines that an MCP service wrote to its standard error, and the error of its last start.
@@ -54,11 +58,9 @@ pub(crate) async fn show(
 pub(crate) async fn logs(
     State(service): State<Service>,
     Segments(name): Segments<String>,
-    Parameters(query): Parameters<WorkspaceQuery>,
+    WorkspaceFolder(folder): WorkspaceFolder,
 ) -> Result<Response, Problem> {
-    let folder = workspace(&service, query.workspace).await?;
-    let listed = service.dirigent.services(Some(&folder)).await?;
-    let found = listed.find(&name).map_err(dirigent::DirigentError::from)?;
+    let found = find(&service, &name, &folder).await?;
     let start = found.last_start.as_ref();
     Ok(json_response(&json!({
         "name": found.name.as_str(),
@@ -75,9 +77,8 @@ pub(crate) async fn logs(
 pub(crate) async fn start(
     State(service): State<Service>,
     Segments(name): Segments<String>,
-    Parameters(query): Parameters<WorkspaceQuery>,
+    WorkspaceFolder(folder): WorkspaceFolder,
 ) -> Result<Response, Problem> {
-    let folder = workspace(&service, query.workspace).await?;
     let started = service.dirigent.start_service(&name, Some(&folder)).await?;
     Ok(json_response(&render::service(&started)))
 }
@@ -88,9 +89,8 @@ pub(crate) async fn start(
 pub(crate) async fn stop(
     State(service): State<Service>,
     Segments(name): Segments<String>,
-    Parameters(query): Parameters<WorkspaceQuery>,
+    WorkspaceFolder(folder): WorkspaceFolder,
 ) -> Result<Response, Problem> {
-    let folder = workspace(&service, query.workspace).await?;
     let stopped = service.dirigent.stop_service(&name, Some(&folder)).await?;
     Ok(json_response(&render::service(&stopped)))
 }

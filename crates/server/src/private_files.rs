@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use dirigent::Dirigent;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::input::Parameters;
 use crate::problem::Problem;
 use crate::service::Service;
 
@@ -51,6 +54,18 @@ pub(crate) struct WorkspaceQuery {
     /// Absolute path of the folder; that of the server if absent.
     #[param(value_type = Option<String>)]
     pub(crate) workspace: Option<PathBuf>,
+}
+
+/// The folder that a [`WorkspaceQuery`] names, or the default one.
+pub(crate) struct WorkspaceFolder(pub(crate) PathBuf);
+
+impl FromRequestParts<Service> for WorkspaceFolder {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Service) -> Result<Self, Problem> {
+        let Parameters(query) = Parameters::<WorkspaceQuery>::from_request_parts(parts, service).await?;
+        workspace(service, query.workspace).await.map(WorkspaceFolder)
+    }
 }
 
 /// Returns the folder that a request names, or the default one. File tools of agents read everything in it, so it must not contain a private file.

@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use crate::entrance::json_response;
 use crate::input::{OptionalInput, Parameters, Segments};
-use crate::private_files::{WorkspaceQuery, workspace};
+use crate::private_files::{WorkspaceFolder, WorkspaceQuery, workspace};
 use crate::problem::Problem;
 use crate::run_input::NewWorkflowRun;
 use crate::runs::created;
@@ -47,9 +47,8 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(service): State<Service>,
     Segments(name): Segments<String>,
-    Parameters(query): Parameters<WorkspaceQuery>,
+    WorkspaceFolder(folder): WorkspaceFolder,
 ) -> Result<Response, Problem> {
-    let folder = workspace(&service, query.workspace).await?;
     let workflows = service.dirigent.workflows(Some(&folder)).await?;
     let workflow = workflows.find(&name).map_err(|error| {
         Problem::from(dirigent::DirigentError::from(error)).with_status_of_address("unknown_workflow")

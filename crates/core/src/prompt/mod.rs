@@ -136,37 +136,29 @@ fn render(template: &str, values: impl Serialize) -> String {
 
 /// Formats a value as JSON on one line, without HTML escaping, so that code stays readable.
 fn json_text(value: Value) -> Result<String, minijinja::Error> {
-    serde_json::to_string(&value).map_err(|error| {
-        minijinja::Error::new(
-            ErrorKind::BadSerialization,
-            "the value cannot be converted to JSON",
-        )
-        .with_source(error)
-    })
+    serde_json::to_string(&value).map_err(not_json)
+}
+
+fn to_json(value: &Value) -> Result<serde_json::Value, minijinja::Error> {
+    serde_json::to_value(value).map_err(not_json)
+}
+
+fn not_json(error: serde_json::Error) -> minijinja::Error {
+    minijinja::Error::new(
+        ErrorKind::BadSerialization,
+        "the value cannot be converted to JSON",
+    )
+    .with_source(error)
 }
 
 /// Formats a plan as JSON with each sub-task and each call on a line of its own.
 fn plan_filter(value: Value) -> Result<String, minijinja::Error> {
-    let plan = serde_json::to_value(&value).map_err(|error| {
-        minijinja::Error::new(
-            ErrorKind::BadSerialization,
-            "the plan cannot be converted to JSON",
-        )
-        .with_source(error)
-    })?;
-    Ok(observation_text::json_lines(&plan))
+    Ok(observation_text::json_lines(&to_json(&value)?))
 }
 
 /// Formats an observation as [`parse_observations`] reads it.
 fn observation_filter(value: Value) -> Result<String, minijinja::Error> {
-    let value = serde_json::to_value(&value).map_err(|error| {
-        minijinja::Error::new(
-            ErrorKind::BadSerialization,
-            "the observation cannot be converted to JSON",
-        )
-        .with_source(error)
-    })?;
-    Ok(observation_text::observation_text(value))
+    Ok(observation_text::observation_text(to_json(&value)?))
 }
 
 /// Writes a template value with all section tags escaped.
