@@ -6,10 +6,10 @@ use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
 use serde_json::{Value, json};
 
-/// A server with a run that fetches a page twice, and needs approval for it. Returns the run's address and what waits first.
+/// A server with a run that writes two files, and needs approval for each. Returns the run's address and what waits first.
 async fn waiting() -> (TestServer, String, Value) {
-    let write = json!({"operation": "write", "path": "a.txt", "content": "one\n"});
-    let again = json!({"operation": "write", "path": "b.txt", "content": "two\n"});
+    let write = json!({"operation": "write", "path": "a.txt", "content": "one"});
+    let again = json!({"operation": "write", "path": "b.txt", "content": "two"});
     let model = Scripted::new()
         .lead([
             call("file_operations", write),
@@ -89,6 +89,11 @@ async fn approve_3_an_edit_is_checked_without_deciding() {
         .post(path.trim_end_matches("/check"), &edit(digest, fine))
         .await;
     assert_eq!(decided.with_status(200)["state"], "accepted");
+    let mut events = server
+        .client
+        .stream("GET", &format!("{run}/events"), &[], None)
+        .await;
+    events.wait_for_run_event("tool_finished").await;
     server
         .client
         .post_nothing(&format!("{run}/cancel"))
@@ -111,17 +116,10 @@ async fn approve_2_always_saves_a_rule_that_is_listed_and_deleted() {
         json!([])
     );
 
-    let suggestion = approval["suggestions"]
-        .as_array()
-        .and_then(|all| all.last())
-        .cloned();
-    let Some(calls) = suggestion.as_ref().and_then(Value::as_str) else {
-        // The program's own rule asks about exactly these calls, so no rule can allow them.
-        let refused = server.client.post(&path, &always("file_operations")).await;
-        assert_eq!(refused.problem(), (422, "approval_rule_refused".to_owned()));
-        server.stop().await;
-        return;
-    };
+    // The program's own rule asks about all calls of the tool, so no rule can allow all of them.
+    let refused = server.client.post(&path, &always("file_operations")).await;
+    assert_eq!(refused.problem(), (422, "approval_rule_refused".to_owned()));
+    let calls = approval["suggestions"][0].as_str().unwrap();
     let checked = server.client.post(&format!("{path}/check"), &always(calls)).await;
     let rule = checked.with_status(200)["rule"].clone();
     assert_eq!((&rule["calls"], &rule["scope"]), (&json!(calls), &json!("run")));
