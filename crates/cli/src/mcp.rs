@@ -150,7 +150,7 @@ async fn update(dirigent: &Dirigent, command: UpdateServiceCommand, output: &Out
     };
     if endpoint(&before) != endpoint(&updated.settings) {
         output.note(&format!("before: {}", one_line(&endpoint_of(&before))));
-        let prefix = format!("mcp__{}__", updated.name);
+        let prefix = dirigent::mcp::tool_prefix(&updated.name);
         let mut rules = dirigent.approval_rules().list().await?;
         rules.retain(|rule| rule.calls.tool.starts_with(&prefix));
         note_outdated_rules(&rules, output);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use console::style;
 use dirigent::workflows::{Parameter, UnderstoodSentence, WorkflowSource};
-use dirigent::{Mode, Workflow, Workflows};
+use dirigent::{Workflow, Workflows, render};
 
 use crate::output::sanitize;
 
@@ -65,13 +65,18 @@ pub(crate) fn workflow(workflow: &Workflow) -> String {
         let _ = writeln!(text, "agent: {}", line(agent));
     }
     if !workflow.mode.is_auto() {
-        let _ = writeln!(text, "mode: {}", mode_name(workflow.mode));
+        let _ = writeln!(text, "mode: {}", render::workflow_mode(workflow.mode));
     }
     if let Some(tools) = &workflow.tools {
         let _ = writeln!(text, "tools: {}", line(&tools.join(", ")));
     }
     for rule in &workflow.rules {
-        let _ = writeln!(text, "{}: {}", ruling(rule), line(&rule.calls.to_string()));
+        let _ = writeln!(
+            text,
+            "{}: {}",
+            render::ruling(rule),
+            line(&rule.calls.to_string())
+        );
     }
     for note in &workflow.notes {
         let _ = writeln!(text, "{} {}", style("note:").yellow(), line(note));
@@ -115,21 +120,6 @@ pub(crate) fn understood(workflow: &Workflow, sentence: &UnderstoodSentence) -> 
         ));
     }
     lines.iter().map(|text| line(text)).collect()
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Auto => "auto",
-        Mode::Plan | Mode::ApprovedPlan => "plan",
-    }
-}
-
-fn ruling(rule: &dirigent::Rule) -> &'static str {
-    match rule.ruling {
-        dirigent::Ruling::Allow => "allow",
-        dirigent::Ruling::Ask => "ask",
-        dirigent::Ruling::Deny => "deny",
-    }
 }
 
 /// Untrusted text, sanitized and on one line.

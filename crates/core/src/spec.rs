@@ -62,8 +62,11 @@ pub struct RunSpec {
     /// A digest of the program or the address of each service that the run may use, by the service's name. A service of this name with
     /// another program or address is never called for the run (APPROVE-3). A service that is missing here is not checked.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub service_endpoints: Arc<BTreeMap<String, String>>,
+    pub service_endpoints: ServiceEndpoints,
 }
+
+/// A digest of the program or the address of each MCP service, by the service's name. Clones share it.
+pub type ServiceEndpoints = Arc<BTreeMap<String, String>>;
 
 /// The workflow of a run, and how it restricts the run. `setup` contains the restricted tools and rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,13 +11,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use dirigent_core::id::{ConversationId, RunId};
-use dirigent_core::journal::Input;
 use dirigent_core::policy::{Rule, Ruling};
-use dirigent_core::run::RunInput;
-use dirigent_core::spec::RunSpec;
+use dirigent_core::spec::ServiceEndpoints;
 use dirigent_core::steering::Steering;
 use dirigent_mcp::{ServiceConfig, service_of};
 use dirigent_runtime::{Orchestrator, RunHandle, RuntimeError, SteerOutcome};
@@ -25,6 +22,7 @@ use dirigent_store::{Journal, NewRule, RunFilter, RunState, StoreError};
 use futures::future::join_all;
 
 use crate::blocking::with_journal;
+use crate::first_spec::endpoints_of;
 use crate::services::endpoints;
 use crate::time::now;
 use crate::worktree::users_folder;
@@ -32,9 +30,6 @@ use crate::{Dirigent, DirigentError};
 
 pub use dirigent_core::policy::CallPattern;
 pub use dirigent_store::{RuleScope, StoredRule as ApprovalRule};
-
-/// The digest of the program or the address of each service, by its name.
-pub(crate) type ServiceEndpoints = Arc<BTreeMap<String, String>>;
 
 /// The scope of a rule: where it allows calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +253,7 @@ impl ApprovalRules {
     }
 }
 
-/// Reads the rules with one of these scopes. Leaves out those about tools of a service that has another program or address here. Blocks.
+/// Reads the rules with one of these scopes. Leaves out those about tools of a service that is missing here, or has another program or address. Blocks.
 fn rules_in(
     journal: &Journal,
     scopes: &[RuleScope],
@@ -274,29 +269,12 @@ fn has_service(rule: &ApprovalRule, endpoints: &BTreeMap<String, String>) -> boo
     service_of(&rule.calls.tool).is_some_and(|service| endpoints.contains_key(service.as_str()))
 }
 
-/// Returns true unless the rule is about tools of a service that has another program or address here.
+/// Returns true unless the rule is about tools of a service that is missing here, or has another program or address.
 fn is_about(rule: &ApprovalRule, endpoints: &BTreeMap<String, String>) -> bool {
     match service_of(&rule.calls.tool) {
         Some(service) => rule.service.as_ref() == endpoints.get(service.as_str()),
         None => true,
     }
-}
-
-/// Returns the endpoints of the services that a run may use, as they were when it started. Blocks.
-pub(crate) fn endpoints_of(journal: &Journal, run: RunId) -> Result<ServiceEndpoints, StoreError> {
-    let spec = first_spec(journal, run)?;
-    Ok(spec
-        .map(|spec| spec.service_endpoints.clone())
-        .unwrap_or_default())
-}
-
-/// Returns the spec of a run; `None` if it never began. Blocks.
-pub(crate) fn first_spec(journal: &Journal, run: RunId) -> Result<Option<Arc<RunSpec>>, StoreError> {
-    let first = journal.entries(run, 0, 1)?.into_iter().next();
-    Ok(match first.map(|entry| entry.input) {
-        Some(Input::Run(RunInput::Started { spec })) => Some(spec),
-        Some(_) | None => None,
-    })
 }
 
 /// Saves a rule, and returns it. Blocks.
@@ -357,11 +335,7 @@ fn active_runs(journal: &Journal, rule: &ApprovalRule) -> Result<Vec<RunId>, Sto
             RuleScope::Workspace(folder) => users_folder(journal, &record)? == *folder,
             RuleScope::Everywhere => true,
         };
-        if !is_in_scope {
-            continue;
-        }
-        let endpoints = endpoints_of(journal, record.run)?;
-        if is_about(rule, &endpoints) {
+        if is_in_scope && is_about(rule, &*endpoints_of(journal, record.run)?) {
             runs.push(record.run);
         }
     }

@@ -228,24 +228,10 @@ fn span(model: &str) -> Span {
 }
 
 fn record(span: &Span, outcome: &CompletionOutcome) {
-    let texts = [
-        ("gen_ai.response.model", &outcome.model),
-        ("gen_ai.response.finish_reasons", &outcome.finish_reason),
-    ];
-    for (field, text) in texts {
-        if let Some(text) = text {
-            span.record(field, text.as_str());
-        }
-    }
-    let counts = [
-        ("gen_ai.usage.input_tokens", outcome.input_tokens),
-        ("gen_ai.usage.output_tokens", outcome.output_tokens),
-    ];
-    for (field, tokens) in counts {
-        if let Some(tokens) = tokens {
-            span.record(field, tokens);
-        }
-    }
+    span.record("gen_ai.response.model", outcome.model.as_deref());
+    span.record("gen_ai.response.finish_reasons", outcome.finish_reason.as_deref());
+    span.record("gen_ai.usage.input_tokens", outcome.input_tokens);
+    span.record("gen_ai.usage.output_tokens", outcome.output_tokens);
 }
 
 fn record_error(span: &Span, error: &CompletionError) {

@@ -1,6 +1,5 @@
 //! The goal of a run.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use dirigent_core::limits::{AgentLimitSettings, RunLimits};
 use dirigent_core::mode::Mode;
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
-use dirigent_core::spec::{AskedService, GoalFile, UsedWorkflow};
+use dirigent_core::spec::{AskedService, GoalFile, ServiceEndpoints, UsedWorkflow};
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::turn::Turn;
 use dirigent_model::ChatModel;
@@ -77,7 +76,7 @@ pub(crate) struct OwnParts {
     /// The services of the run's project, which its agents may use in addition to the services of all runs.
     pub(crate) service_access: ServiceAccess,
     /// The digest of the program or the address of each service that the run may use.
-    pub(crate) service_endpoints: Arc<BTreeMap<String, String>>,
+    pub(crate) service_endpoints: ServiceEndpoints,
     /// The reference of the model to ask in place of the default model; `None` for the default model.
     pub(crate) default_model: Option<String>,
 }

@@ -35,6 +35,7 @@ pub mod config;
 mod conversation;
 mod dirigent;
 mod error;
+mod first_spec;
 mod goal;
 mod goal_files;
 mod known_tools;

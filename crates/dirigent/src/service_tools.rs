@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dirigent_core::id::RunId;
 use dirigent_core::intent::{self, Intent, IntentContext, KnownService, McpTarget, classify};
-use dirigent_core::spec::AskedService;
+use dirigent_core::spec::{AskedService, ServiceEndpoints};
 use dirigent_core::tool::ToolSpec;
 use dirigent_mcp::{
     McpServices, ServiceInfo, ServiceName, ServiceState, WhyStopped, service_of, tool_prefix,
@@ -15,8 +15,8 @@ use dirigent_store::RunRecord;
 use dirigent_tools::{ToolEntry, ToolRegistry, ToolSource};
 use futures::future::join_all;
 
-use crate::approval_rules::{ServiceEndpoints, endpoints_of, first_spec};
 use crate::blocking::blocking;
+use crate::first_spec::{endpoints_of, first_spec};
 use crate::services::{FoundServices, ServiceAccess};
 use crate::worktree::users_folder;
 use crate::{Dirigent, DirigentError, Goal};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dirigent_core::id::RunId;
 use dirigent_core::policy::Policy;
-use dirigent_core::spec::RunSpec;
+use dirigent_core::spec::{RunSpec, ServiceEndpoints};
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::tools_change::ToolsChange;
@@ -21,7 +21,7 @@ use crate::{Dirigent, DirigentError};
 pub(crate) struct KnownTools {
     services: BTreeMap<ServiceName, Vec<ToolSpec>>,
     /// The digest of each service's program or address when the run started.
-    endpoints: Arc<BTreeMap<String, String>>,
+    endpoints: ServiceEndpoints,
     /// The only tools that the run's workflow allows; `None` for no restriction.
     allowed: Option<Vec<String>>,
     /// The rules of the run, which its tools' descriptions mention.

@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
-use dirigent_core::journal::Input;
-use dirigent_core::run::RunInput;
 use dirigent_core::spec::Worktree;
 use dirigent_runtime::{RuntimeError, read_run};
 use dirigent_store::{Journal, RunClaim, RunFilter, RunRecord, RunState, StoreError};
 use dirigent_tools::{Confinement, Repository, RepositoryError, WorktreeChanges};
 
 use crate::blocking::blocking;
+use crate::first_spec::first_spec;
 use crate::start_queue::StartQueue;
 use crate::{Dirigent, DirigentError};
 
@@ -322,13 +321,11 @@ impl RunWorktree {
 /// Returns the folder that the user named as a run's workspace. For a run in a worktree, this is the folder for which the worktree was
 /// created. Blocks.
 pub(crate) fn users_folder(journal: &Journal, record: &RunRecord) -> Result<String, StoreError> {
-    if Path::new(&record.workspace).starts_with(worktrees_folder(journal)) {
-        let first = journal.entries(record.run, 0, 1)?.into_iter().next();
-        if let Some(Input::Run(RunInput::Started { spec })) = first.map(|entry| entry.input)
-            && let Some(worktree) = &spec.worktree
-        {
-            return Ok(worktree.origin.clone());
-        }
+    if Path::new(&record.workspace).starts_with(worktrees_folder(journal))
+        && let Some(spec) = first_spec(journal, record.run)?
+        && let Some(worktree) = &spec.worktree
+    {
+        return Ok(worktree.origin.clone());
     }
     Ok(record.workspace.clone())
 }

@@ -44,8 +44,8 @@ fn describe_input(input: &str) -> String {
     )
 }
 
-/// Replaces the references that only other clients know by what they stand for in a workspace: `${workspaceFolder}`, `${userHome}` and
-/// `${env:NAME}`. Keeps the other references.
+/// Replaces the references that only other clients know by what they stand for in a workspace: `${workspaceFolder}`,
+/// `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${env:NAME}`. Refuses `${input:ID}`, and keeps the other references.
 pub(crate) fn expand_client(text: &str, workspace: &Path) -> Result<String, ExpandError> {
     replace(text, |reference| {
         Ok(match reference {

@@ -154,7 +154,7 @@ async fn complete<M: CompletionModel>(
         output: request.max_output_tokens().unwrap_or(TYPICAL_REPLY_TOKENS),
     };
     let permit = limiter.acquire(expected).await;
-    // The provider had asked another request to wait.
+    // 429, because the provider asked an earlier request to wait.
     let permit = permit.map_err(|failure| CompletionError::from_failure(failure, Some(429)))?;
     match model.complete(request).await {
         Ok(Completion::Whole { json, outcome }) => {

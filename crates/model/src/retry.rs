@@ -126,7 +126,7 @@ impl<M: CompletionModel + Clone> CompletionModel for Retrying<M> {
 }
 
 /// Makes attempts until one succeeds, no retry can help, or the policy allows no further one. Returns the last error with the number of
-/// attempts.
+/// attempts, which is 1 if a retry cannot help.
 async fn retry<T, E>(
     policy: RetryPolicy,
     attempt: impl Fn() -> BoxFuture<'static, Result<T, E>>,

@@ -1,12 +1,12 @@
 //! The interface between tools and the runtime that calls them.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::question::Question;
+use dirigent_core::spec::ServiceEndpoints;
 use dirigent_core::tool::{Access, SeenFiles, ToolResult, ToolSpec};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -63,7 +63,7 @@ pub struct ToolContext {
     pub user: Option<Arc<dyn AskUser>>,
     /// The digest of the program or the address of each MCP service that the run may use, by the service's name. A call never goes to
     /// another program or address.
-    pub service_endpoints: Arc<BTreeMap<String, String>>,
+    pub service_endpoints: ServiceEndpoints,
     /// Cancelled when the result is no longer needed.
     pub cancel: CancellationToken,
 }

@@ -5,7 +5,6 @@ use dirigent_core::message::Usage;
 use dirigent_core::mode::Mode;
 use dirigent_core::price::Cost;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::DirigentError;
 
@@ -31,42 +30,32 @@ pub struct ConversationSettings {
 }
 
 /// Changes of a conversation, which are applied together. A field that is `None` stays as it is; in a setting that may be absent, `Some(None)` removes it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ConversationChanges {
     /// The title, as for [`crate::Conversation::rename`].
+    #[serde(skip)]
     pub title: Option<String>,
     /// [`ConversationSettings::mode`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// [`ConversationSettings::model`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Option<String>>,
     /// [`ConversationSettings::system_prompt`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<Option<String>>,
     /// [`ConversationSettings::max_tokens`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<Option<u64>>,
     /// [`ConversationSettings::max_cost`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost: Option<Option<Cost>>,
 }
 
 impl ConversationChanges {
     /// The changes of the settings as a JSON merge patch (RFC 7396).
     pub(super) fn settings_patch(&self) -> String {
-        let mut patch = serde_json::Map::new();
-        let fields = [
-            ("mode", self.mode.map(|mode| json!(mode))),
-            ("model", self.model.as_ref().map(|model| json!(model))),
-            (
-                "system_prompt",
-                self.system_prompt.as_ref().map(|name| json!(name)),
-            ),
-            ("max_tokens", self.max_tokens.map(|max| json!(max))),
-            ("max_cost", self.max_cost.map(|max| json!(max))),
-        ];
-        for (name, value) in fields {
-            if let Some(value) = value {
-                patch.insert(name.to_owned(), value);
-            }
-        }
-        Value::Object(patch).to_string()
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 

@@ -23,7 +23,7 @@ pub use services::{service, services};
 pub use transcripts::transcripts;
 pub use usage::usage;
 pub use visible::{escape_invisible, sanitize};
-pub use workflow::{workflow, workflow_parameter, workflows};
+pub use workflow::{ruling, workflow, workflow_mode, workflow_parameter, workflows};
 
 /// How detailed the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

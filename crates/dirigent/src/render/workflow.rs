@@ -36,7 +36,7 @@ pub fn workflow(workflow: &Workflow) -> Value {
         "category": workflow.category,
         "parameters": workflow.parameters.iter().map(workflow_parameter).collect::<Vec<_>>(),
         "agent": workflow.agent,
-        "mode": mode_name(workflow.mode),
+        "mode": workflow_mode(workflow.mode),
         "tools": workflow.tools,
         "approval": rules.collect::<Vec<_>>(),
         "source": source_name(&workflow.source),
@@ -75,14 +75,16 @@ fn source_name(source: &WorkflowSource) -> &'static str {
     }
 }
 
-fn mode_name(mode: Mode) -> &'static str {
+/// The mode of a workflow as its file has it.
+pub fn workflow_mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Auto => "auto",
         Mode::Plan | Mode::ApprovedPlan => "plan",
     }
 }
 
-fn ruling(rule: &Rule) -> &'static str {
+/// What a rule rules, as workflow files have it.
+pub fn ruling(rule: &Rule) -> &'static str {
     match rule.ruling {
         Ruling::Allow => "allow",
         Ruling::Ask => "ask",

@@ -153,7 +153,7 @@ pub(crate) fn reply_completion(
     Ok(Completion::Whole { json, outcome })
 }
 
-/// A reply that is on its way, and the pieces of its text, which come while the future is polled.
+/// A reply in progress, and the pieces of its text, which come while the future is polled.
 type PendingReply = BoxFuture<'static, Result<ModelReply, CompletionError>>;
 
 /// Streams a reply from the first piece of its text on. Dropping the stream drops the reply.

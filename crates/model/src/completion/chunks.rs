@@ -3,7 +3,7 @@
 use dirigent_core::message::Usage;
 use serde_json::{Value, json};
 
-/// Where the chunks of a stream get their common fields.
+/// Writes the chunks of a stream with their common fields.
 #[derive(Debug)]
 pub(crate) struct ChunkWriter {
     id: String,

@@ -160,7 +160,7 @@ impl ClientRequest {
             "stop" => self.sampling.stop = read_stop(&value)?,
             "response_format" => self.schema = read_format(&value)?,
             "reasoning_effort" => self.sampling.reasoning_effort = value.as_str().map(str::to_owned),
-            // They were read before.
+            // Read when the request was parsed.
             "max_tokens" | "max_completion_tokens" => {}
             "n" if value == 1 => {}
             "modalities" if value == serde_json::json!(["text"]) => {}

@@ -21,7 +21,11 @@ use crate::http::error_chain;
 use crate::time::deadline_after;
 
 /// Time to wait for each event after the finish reason. The usage comes last.
-const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why a web page is no reply.
+pub(super) const WEB_PAGE: &str =
+    "it answered with a web page instead of a model's reply. Check base_url: it usually ends in /v1";
 
 /// Why reading a stream ended.
 enum StreamOutcome {
@@ -43,6 +47,13 @@ enum ResponseKind {
     Json,
     /// A web page, so the server is not a model server.
     Html,
+}
+
+/// Returns the media type of a response in lower case, with its parameters; empty if it has none.
+pub(super) fn media_type(response: &Response) -> String {
+    let declared = response.headers().get(CONTENT_TYPE);
+    let declared = declared.and_then(|value| value.to_str().ok());
+    declared.unwrap_or_default().to_ascii_lowercase()
 }
 
 impl Client {
@@ -70,20 +81,13 @@ impl Client {
         match self.response_kind(&response) {
             ResponseKind::Events => self.read_stream(response, resolved, first, total).await,
             ResponseKind::Json => self.read_whole(response, resolved, total).await,
-            ResponseKind::Html => Err(self.failures.failure(
-                ModelFailureKind::Configuration,
-                "it answered with a web page instead of a model's reply. Check base_url: it usually ends in /v1",
-            )),
+            ResponseKind::Html => Err(self.failures.failure(ModelFailureKind::Configuration, WEB_PAGE)),
         }
         .map(Ok)
     }
 
     fn response_kind(&self, response: &Response) -> ResponseKind {
-        let media_type = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok());
-        let media_type = media_type.unwrap_or_default().to_ascii_lowercase();
+        let media_type = media_type(response);
         match self.options.delivery {
             _ if media_type.starts_with("text/html") => ResponseKind::Html,
             _ if media_type.starts_with("text/event-stream") => ResponseKind::Events,

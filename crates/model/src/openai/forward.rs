@@ -20,13 +20,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::chunk::{Chunk, WireUsage};
 use super::client::{BodyRead, Client};
+use super::exchange::{TRAILER_TIMEOUT, WEB_PAGE, media_type};
 use super::sse::SseParser;
 use crate::completion::{Completion, CompletionError, CompletionEvent, CompletionOutcome, CompletionRequest};
 use crate::http::error_chain;
 use crate::time::deadline_after;
-
-/// Time to wait for each event after the finish reason. The usage comes last.
-const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time to wait for the end of a response after the last event. A connection whose response has ended can be used again.
 const TAIL_TIMEOUT: Duration = Duration::from_millis(100);
@@ -85,13 +83,9 @@ impl Client {
         response: &Response,
         request: &CompletionRequest,
     ) -> Result<(), CompletionError> {
-        let media_type = response.headers().get(CONTENT_TYPE);
-        let media_type = media_type.and_then(|value| value.to_str().ok());
-        let media_type = media_type.unwrap_or_default().to_ascii_lowercase();
+        let media_type = media_type(response);
         let problem = match request.is_streamed() {
-            _ if media_type.starts_with("text/html") => {
-                "it answered with a web page instead of a model's reply. Check base_url: it usually ends in /v1"
-            }
+            _ if media_type.starts_with("text/html") => WEB_PAGE,
             true if media_type.starts_with("application/json") => {
                 "it answered without a stream, although one was asked for. Ask without `stream`"
             }
