@@ -18,7 +18,7 @@ use dirigent_core::tool::ModelToolResult;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 /// The agent that asks the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ pub struct Scripted {
 #[derive(Default)]
 struct Inner {
     scripts: Mutex<Vec<(Asker, Script)>>,
-    asked: Mutex<Vec<Asked>>,
+    asked: watch::Sender<Vec<Asked>>,
     dropped: Arc<Mutex<u32>>,
 }
 
@@ -209,7 +209,13 @@ impl Scripted {
 
     /// Every request so far, in order.
     pub fn asked(&self) -> Vec<Asked> {
-        self.inner.asked.lock().unwrap().clone()
+        self.inner.asked.borrow().clone()
+    }
+
+    /// Waits for the first request.
+    pub async fn until_asked(&self) {
+        let mut asked = self.inner.asked.subscribe();
+        asked.wait_for(|asked| !asked.is_empty()).await.unwrap();
     }
 
     /// The leads' requests so far.
@@ -260,7 +266,7 @@ impl ChatModel for Scripted {
             messages: request.messages.to_vec(),
         };
         let reply = self.next(&asked);
-        self.inner.asked.lock().unwrap().push(asked);
+        self.inner.asked.send_modify(|all| all.push(asked));
         let unanswered = CountDrop(Some(self.inner.dropped.clone()));
         async move {
             let answer = answer(reply).await;

@@ -144,6 +144,11 @@ pub mod events {
     pub use dirigent_runtime::{Delta, Events};
 }
 
+/// SHA-256 digests as hexadecimal digits.
+pub mod digest {
+    pub use dirigent_core::digest::{hex, sha256_hex};
+}
+
 /// The intents of messages in a conversation, and the reasons for them (INTENT-1).
 pub mod intent {
     pub use dirigent_core::intent::{

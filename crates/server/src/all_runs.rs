@@ -1,13 +1,11 @@
 //! `/v1/events`: one stream, or a snapshot, of the states of all runs.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse::{Event as Message, KeepAlive, Sse};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
+use axum::response::sse::Event as Message;
 use futures::stream::unfold;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,13 +14,11 @@ use utoipa::IntoParams;
 
 use crate::board::{Board, Watcher};
 use crate::entrance::json_response;
-use crate::event_stream::{last_event_id, wants_events};
+use crate::event_stream::{last_event_id, stream_of, wants_events};
 use crate::input::Parameters;
 use crate::problem::Problem;
 use crate::schemas;
 use crate::service::Service;
-
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The query of `GET /v1/events`.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -44,7 +40,8 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     let watcher = service.board.watch().await?;
     if !wants_events(&headers) {
-        return Ok(json_response(&snapshot(&service.board, &watcher)));
+        let (_, snapshot) = snapshot(&service.board, &watcher);
+        return Ok(json_response(&snapshot));
     }
     let after = last_event_id(&headers).or(query.after.as_deref());
     let known = after.and_then(|id| service.board.seq_of(id));
@@ -58,15 +55,13 @@ pub(crate) async fn events(
     };
     let messages = unfold(state, async |mut state| {
         let message = state.next().await?;
-        Some((Ok::<_, Infallible>(message), state))
+        Some((message, state))
     });
-    Ok(Sse::new(Box::pin(messages))
-        .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
-        .into_response())
+    Ok(stream_of(messages))
 }
 
-/// The states of all runs.
-fn snapshot(board: &Board, watcher: &Watcher) -> Value {
+/// The states of all runs, with the sequence number of the last change that they include.
+fn snapshot(board: &Board, watcher: &Watcher) -> (u64, Value) {
     let changes = watcher.changes_since(0);
     let seq = changes.last().map_or(0, |change| change.seq);
     let mut runs: Vec<Value> = changes
@@ -75,7 +70,8 @@ fn snapshot(board: &Board, watcher: &Watcher) -> Value {
         .filter(|run| run["removed"].is_null())
         .collect();
     runs.sort_by_key(|run| std::cmp::Reverse(run["created_at"].as_u64()));
-    json!({"id": board.id(seq), "runs": runs, "counts": board.counts()})
+    let states = json!({"id": board.id(seq), "runs": runs, "counts": board.counts()});
+    (seq, states)
 }
 
 struct AllRuns {
@@ -98,13 +94,12 @@ impl AllRuns {
                 return None;
             }
             let Some(known) = self.known else {
-                let snapshot = snapshot(&self.board, &self.watcher);
-                let id = snapshot["id"].as_str().unwrap_or_default().to_owned();
-                self.known = self.board.seq_of(&id);
+                let (seq, snapshot) = snapshot(&self.board, &self.watcher);
+                self.known = Some(seq);
                 return Some(
                     Message::default()
                         .event("snapshot")
-                        .id(id)
+                        .id(self.board.id(seq))
                         .data(snapshot.to_string()),
                 );
             };
@@ -125,8 +120,7 @@ impl AllRuns {
             let end = tokio::select! {
                 () = self.stopping.cancelled() => Some(json!({"reason": "shutting_down"})),
                 changed = self.watcher.changed() => changed.err().map(|problem| {
-                    let problem: Value = serde_json::from_str(&problem).unwrap_or_default();
-                    json!({"reason": "failed", "problem": problem})
+                    json!({"reason": "failed", "problem": problem.to_json()})
                 }),
             };
             if let Some(data) = end {

@@ -8,7 +8,7 @@ use crate::entrance::json_response;
 use crate::input::Segments;
 use crate::problem::Problem;
 use crate::requests_of_user;
-use crate::runs::{find, run_json};
+use crate::runs::run_json;
 use crate::schemas;
 use crate::service::Service;
 
@@ -33,7 +33,7 @@ pub(crate) async fn of_run(
     State(service): State<Service>,
     Segments(text): Segments<String>,
 ) -> Result<Response, Problem> {
-    let run = find(&service, &text).await?;
+    let run = service.dirigent.find(&text).await?;
     let (view, _) = service.dirigent.read(run).await?;
     Ok(json_response(&requests_of_user::of_view(&view)))
 }

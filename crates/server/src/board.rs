@@ -13,6 +13,7 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::entrance::add_fields;
 use crate::problem::Problem;
 use crate::runs::run_json;
 
@@ -31,7 +32,7 @@ struct Shared {
     epoch: String,
     state: Mutex<State>,
     /// The last sequence number, or the error with which reading ended.
-    changed: watch::Sender<Result<u64, String>>,
+    changed: watch::Sender<Result<u64, Problem>>,
 }
 
 #[derive(Default)]
@@ -67,7 +68,7 @@ pub(crate) struct Change {
 /// Somebody who watches all runs.
 pub(crate) struct Watcher {
     board: Board,
-    changed: watch::Receiver<Result<u64, String>>,
+    changed: watch::Receiver<Result<u64, Problem>>,
 }
 
 impl Board {
@@ -108,7 +109,7 @@ impl Board {
             }
             if let Err(problem) = self.read().await {
                 self.state().is_reading = false;
-                let _ = self.0.changed.send_replace(Err(problem.to_json().to_string()));
+                let _ = self.0.changed.send_replace(Err(problem));
                 return;
             }
         }
@@ -148,7 +149,7 @@ impl Board {
         }
         let last = self.state().seq;
         self.0.changed.send_if_modified(|seq| {
-            let is_new = *seq != Ok(last);
+            let is_new = !matches!(seq, Ok(seq) if *seq == last);
             *seq = Ok(last);
             is_new
         });
@@ -209,7 +210,7 @@ impl Board {
             // Notices that the feed has ended, as when another process has taken over the run.
             let has_ended = matches!(open.next().now_or_never(), Some(None | Some(Err(_))));
             if let Some(state) = open.with_view(live_state) {
-                add(&mut summary, state);
+                add_fields(&mut summary, state);
             }
             if has_ended {
                 feed = None;
@@ -218,7 +219,7 @@ impl Board {
             feed = None;
             if record.entries > 0 && RunState::from_record(&record) == RunState::UserRequired {
                 match self.0.dirigent.read(run).await {
-                    Ok((view, _)) => add(&mut summary, live_state(&view)),
+                    Ok((view, _)) => add_fields(&mut summary, live_state(&view)),
                     // The other runs can be watched all the same.
                     Err(error) => tracing::warn!("the state of run {run} cannot be read: {error}"),
                 }
@@ -292,17 +293,14 @@ impl Watcher {
         changes
     }
 
-    /// Waits for a change; an error, as the text of a problem, if the journal cannot be read any more.
-    pub(crate) async fn changed(&mut self) -> Result<(), String> {
+    /// Waits for a change.
+    ///
+    /// # Errors
+    /// The journal cannot be read any more.
+    pub(crate) async fn changed(&mut self) -> Result<(), Problem> {
         // The board lives as long as its watchers.
         let _ = self.changed.changed().await;
         self.changed.borrow_and_update().clone().map(drop)
-    }
-}
-
-fn add(summary: &mut Value, state: Value) {
-    if let (Value::Object(summary), Value::Object(state)) = (summary, state) {
-        summary.extend(state);
     }
 }
 
@@ -313,9 +311,7 @@ fn live_state(view: &RunView) -> Value {
     if let Some(iteration) = run.iterations().last() {
         let graph = &iteration.graph;
         for index in 0..graph.plan().subtasks.len() {
-            let state = json!(graph.state(index));
-            let name = state.as_str().or(state["state"].as_str()).unwrap_or("other");
-            *subtasks.entry(name.to_owned()).or_default() += 1;
+            *subtasks.entry(graph.state(index).to_string()).or_default() += 1;
         }
     }
     json!({

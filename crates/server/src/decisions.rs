@@ -16,7 +16,6 @@ use utoipa::ToSchema;
 use crate::entrance::json_response;
 use crate::input::{Input, Segments};
 use crate::problem::Problem;
-use crate::runs::find;
 use crate::schemas;
 use crate::service::Service;
 use crate::steering::{effect, sent};
@@ -137,11 +136,15 @@ impl DecisionInput {
 }
 
 /// The outcome of a decision.
-pub(crate) struct DecisionOutcome {
-    /// Whether the run has the decision; `None` if it has ended.
-    pub(crate) sent: Option<SteerOutcome>,
-    /// The saved rule.
-    pub(crate) rule: Option<Value>,
+pub(crate) enum DecisionOutcome {
+    /// The decision was sent to the run.
+    Sent(SteerOutcome),
+    /// A rule was saved.
+    Saved {
+        rule: Value,
+        /// Whether the run has the decision; `None` if it has ended.
+        sent: Option<SteerOutcome>,
+    },
 }
 
 /// Decides about a call of a run.
@@ -157,10 +160,7 @@ pub(crate) async fn decide_call(
                 .dirigent
                 .steer(run, Steering::Decide { effect, decision })
                 .await?;
-            Ok(DecisionOutcome {
-                sent: Some(sent),
-                rule: None,
-            })
+            Ok(DecisionOutcome::Sent(sent))
         }
         Decided::Rule {
             digest,
@@ -170,9 +170,9 @@ pub(crate) async fn decide_call(
             check_rule(service, run, effect, &digest, &calls).await?;
             let rules = service.dirigent.approval_rules();
             let saved = rules.allow(run, within.into(), calls).await?;
-            Ok(DecisionOutcome {
+            Ok(DecisionOutcome::Saved {
+                rule: render::approval_rule(&saved.rule),
                 sent: saved.outcome,
-                rule: Some(render::approval_rule(&saved.rule)),
             })
         }
     }
@@ -188,9 +188,11 @@ async fn check_rule(
 ) -> Result<(), Problem> {
     let (view, _) = service.dirigent.read(run).await?;
     let waiting = view.waiting();
-    let same = |other: EffectId| other.scope == effect.scope && other.step == effect.step;
     let failed = |error| Problem::from(DirigentError::from(RuntimeError::Decision { run, error }));
-    let Some(call) = waiting.iter().find(|call| same(call.approval.effect)) else {
+    let found = waiting
+        .iter()
+        .find(|call| call.approval.effect.is_same_effect(effect));
+    let Some(call) = found else {
         return Err(failed(DecisionError::NotPending { effect }));
     };
     if call.approval.digest != *digest {
@@ -223,11 +225,11 @@ pub(crate) async fn decide(
     Segments((text, call)): Segments<(String, String)>,
     Input(input): Input<DecisionInput>,
 ) -> Result<Response, Problem> {
-    let run = find(&service, &text).await?;
+    let run = service.dirigent.find(&text).await?;
     let outcome = decide_call(&service, run, effect("call", &call)?, input).await?;
-    match outcome.rule {
-        None => Ok(sent(run, outcome.sent.unwrap_or(SteerOutcome::Pending))),
-        Some(rule) => Ok(saved(run, outcome.sent, &rule)),
+    match outcome {
+        DecisionOutcome::Sent(outcome) => Ok(sent(run, outcome)),
+        DecisionOutcome::Saved { rule, sent } => Ok(saved(run, sent, &rule)),
     }
 }
 
@@ -250,7 +252,7 @@ pub(crate) async fn check(
     Segments((text, call)): Segments<(String, String)>,
     Input(input): Input<DecisionInput>,
 ) -> Result<Response, Problem> {
-    let run = find(&service, &text).await?;
+    let run = service.dirigent.find(&text).await?;
     let effect = effect("call", &call)?;
     match input.decided()? {
         Decided::Message(decision) => {

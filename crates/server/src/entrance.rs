@@ -4,7 +4,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::access::cookie_name;
 use crate::problem::Problem;
@@ -50,6 +50,13 @@ pub(crate) async fn health(State(service): State<Service>) -> Response {
         return Problem::shutting_down().into_response();
     }
     json_response(&json!({"status": "ok"}))
+}
+
+/// Adds the fields of an object to another one.
+pub(crate) fn add_fields(object: &mut Value, more: Value) {
+    if let (Value::Object(object), Value::Object(more)) = (object, more) {
+        object.extend(more);
+    }
 }
 
 /// A response with JSON.

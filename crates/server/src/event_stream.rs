@@ -14,8 +14,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use dirigent::{Delta, Event, RunHandle, RunId, RuntimeError};
-use futures::StreamExt as _;
 use futures::stream::{BoxStream, iter, unfold};
+use futures::{Stream, StreamExt as _};
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ use crate::problem::Problem;
 use crate::service::Service;
 
 /// The time without events after which a comment is sent, so that proxies keep the connection open and a client that has gone is noticed.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The number of previews that are sent in a row although an event is ready, so that previews mostly come before the event that completes
 /// their reply, and never hold events back.
@@ -169,8 +169,12 @@ fn respond(first: Option<Message>, state: RunStream) -> Response {
         let message = state.next().await?;
         Some((message, state))
     });
-    let messages = iter(first).chain(rest).map(Ok::<_, Infallible>);
-    Sse::new(Box::pin(messages))
+    stream_of(iter(first).chain(rest))
+}
+
+/// Streams messages, with a comment whenever there is none for a while.
+pub(crate) fn stream_of(messages: impl Stream<Item = Message> + Send + 'static) -> Response {
+    Sse::new(Box::pin(messages.map(Ok::<_, Infallible>)))
         .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
         .into_response()
 }

@@ -9,6 +9,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use dirigent::RequestClaim;
+use dirigent::digest::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -112,11 +113,7 @@ fn digest(method: &str, address: &str, body: &Bytes) -> String {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(&hasher.finalize())
 }
 
 /// Keeps the answer of a request, and passes it on. A refused request had no effect, so its key is free again; one that failed may have had an

@@ -1,7 +1,8 @@
 //! Dirigent over HTTP: runs, conversations and what waits for the user. `docs/service.md` describes the API.
 //!
-//! The service decides nothing and stores nothing: every request calls the library, so that the command line, programs and HTTP clients see the same runs. All that
-//! it holds is the token, its limits and the number of requests under way.
+//! The service decides nothing: every request calls the library, so that the command line, programs and HTTP clients see the same runs. It holds the token, the sessions of
+//! browsers, its limits, the slots for active runs, the states of runs for those who watch them, the usage of runs that was read, the sessions of MCP clients, and until when
+//! webhooks were called. All of this may be lost with the process, except the token, the sessions of browsers and the progress of webhooks, which are files.
 //!
 //! ```no_run
 //! use dirigent::Dirigent;
@@ -24,6 +25,7 @@ mod all_runs;
 mod approval_rules;
 mod approvals;
 mod board;
+mod clock;
 mod completion;
 mod connections;
 mod conversations;
@@ -31,6 +33,7 @@ mod decisions;
 mod entrance;
 mod event_pages;
 mod event_stream;
+mod files;
 mod idempotency;
 mod input;
 mod mcp;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::conversations::last_turn;
-use crate::decisions::{DecisionInput, decide_call, saved};
+use crate::decisions::{DecisionInput, DecisionOutcome, decide_call, saved};
 use crate::entrance::json_response;
 use crate::event_stream::{self, Position, Previews, Watched};
 use crate::input::{Input, Segments};
@@ -174,8 +174,12 @@ pub(crate) async fn decide(
     let run = last_turn(&conversation).await?.run;
     let slot = slot_for_turn(&service, &conversation).await?;
     let decided = decide_call(&service, run, effect("call", &call)?, decision).await?;
-    let Some(outcome) = decided.sent else {
-        return Ok(saved(run, None, &decided.rule.unwrap_or_default()));
+    let outcome = match decided {
+        DecisionOutcome::Sent(outcome)
+        | DecisionOutcome::Saved {
+            sent: Some(outcome), ..
+        } => outcome,
+        DecisionOutcome::Saved { sent: None, rule } => return Ok(saved(run, None, &rule)),
     };
     let delivery = Delivery::from_headers(&headers);
     go_on(&service, &conversation, slot, run, outcome, delivery).await

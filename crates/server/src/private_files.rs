@@ -9,6 +9,7 @@ use dirigent::Dirigent;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::files::folder_of;
 use crate::input::Parameters;
 use crate::problem::Problem;
 use crate::service::Service;
@@ -36,11 +37,7 @@ impl PrivateFiles {
 
 /// The path with the links of its folder resolved, but not the file itself.
 fn resolved(file: &Path) -> PathBuf {
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        Some(_) | None => Path::new("."),
-    };
-    match (folder.canonicalize(), file.file_name()) {
+    match (folder_of(file).canonicalize(), file.file_name()) {
         (Ok(folder), Some(name)) => folder.join(name),
         _ => file.to_owned(),
     }

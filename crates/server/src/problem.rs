@@ -150,9 +150,13 @@ impl Problem {
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail)
     }
 
-    /// The code and the text of the error.
-    pub(crate) fn code_and_detail(&self) -> (&'static str, &str) {
-        (self.code, &self.detail)
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The name of the error, which stays the same.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
     }
 
     /// What failed, why, and what to do.
@@ -194,7 +198,7 @@ impl IntoResponse for Problem {
 }
 
 /// An error with its causes, on one line.
-fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use dirigent::{CommandDiff, RefusedPath, RunDiff, RunId, Undo, Undone};
 use serde::Deserialize;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::entrance::json_response;
+use crate::event_stream::accepts;
 use crate::input::{OptionalInput, Parameters, Segments};
 use crate::problem::Problem;
-use crate::runs::find;
 use crate::schemas;
 use crate::service::Service;
 
@@ -33,10 +33,9 @@ pub(crate) async fn diff(
     Parameters(query): Parameters<DiffQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let run = find(&service, &text).await?;
+    let run = service.dirigent.find(&text).await?;
     let diff = service.dirigent.diff(run, query.after).await?;
-    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
-    if accepted.is_some_and(|accepted| accepted.contains("text/x-diff")) {
+    if accepts(&headers, "text/x-diff") {
         return Ok(([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], diff.bytes()).into_response());
     }
     Ok(json_response(&diff_json(run, &diff)))
@@ -108,7 +107,7 @@ async fn plan_undo(
     text: &str,
     input: &UndoInput,
 ) -> Result<(Undo, Vec<RefusedPath>), Problem> {
-    let run = find(service, text).await?;
+    let run = service.dirigent.find(text).await?;
     let mut undo = service.dirigent.undo(run, input.after).await?;
     if input.include_commands {
         undo = undo.include_commands().await?;

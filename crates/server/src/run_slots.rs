@@ -57,7 +57,7 @@ impl RunSlots {
         })
     }
 
-    /// Counts a run that was resumed when the server started, even beyond the limit: then no other run starts before enough have ended.
+    /// Counts a run that goes on without a reserved slot, such as one that is resumed when the server starts, even beyond the limit: then no other run starts before enough have ended.
     pub fn count(&self, run: &RunHandle) {
         if self.state().active.insert(run.id()) {
             self.release_after(run.clone());

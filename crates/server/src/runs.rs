@@ -342,8 +342,3 @@ fn plan_json(number: u32, graph: &PlanGraph) -> Value {
         "subtasks": subtasks.collect::<Vec<_>>(),
     })
 }
-
-/// The id of the run that an address names.
-pub(crate) async fn find(service: &Service, text: &str) -> Result<RunId, Problem> {
-    Ok(service.dirigent.find(text).await?)
-}

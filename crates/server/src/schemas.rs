@@ -1,5 +1,5 @@
 //! The forms of requests and responses for the OpenAPI description. Responses are made from the library's types, which serialize themselves; the types
-//! here only describe them, and tests compare both.
+//! here only describe them.
 
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout_at};
 
 use crate::connections::Connections;
+use crate::files::real_folder;
 use crate::options::ServerOptions;
 use crate::private_files::PrivateFiles;
 use crate::router::router;
@@ -23,7 +24,6 @@ use crate::webhooks::watch_runs;
 pub struct Server {
     service: Service,
     listener: TcpListener,
-    address: SocketAddr,
 }
 
 /// Why a server cannot start, or did not end in order.
@@ -87,13 +87,11 @@ impl Server {
             source,
         };
         let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        options.listen = address;
+        options.listen = listener.local_addr().map_err(failed)?;
         let sessions = load_sessions(options.token_file.clone(), token.clone()).await;
         Ok(Server {
             service: Service::new(dirigent, token, sessions, private, options),
             listener,
-            address,
         })
     }
 
@@ -105,7 +103,7 @@ impl Server {
 
     /// The address on which the server listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.service.options.listen
     }
 
     /// Answers requests until `shutdown` is ready. Then no work is accepted any more, event streams end with the reason, the runs of this process stop at their last journal entry, so that
@@ -114,9 +112,7 @@ impl Server {
     /// # Errors
     /// [`ServerError::ShutdownTimeout`], [`ServerError::Journal`].
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Server {
-            service, listener, ..
-        } = self;
+        let Server { service, listener } = self;
         // If this future is dropped, everything that it has started ends as well.
         let _stopping = service.stopping.clone().drop_guard();
         let mut connections = Connections::new(router(service.clone()), service.clone());
@@ -138,15 +134,14 @@ impl Server {
 
 /// Returns the workspace with its links resolved, if it is a folder in which agents find no private file.
 async fn usable_workspace(workspace: PathBuf, private: &PrivateFiles) -> Result<PathBuf, ServerError> {
-    let failed = |source| ServerError::Workspace {
-        path: workspace.clone(),
-        source,
-    };
-    let folder = tokio::fs::canonicalize(&workspace).await.map_err(failed)?;
-    let metadata = tokio::fs::metadata(&folder).await.map_err(failed)?;
-    if !metadata.is_dir() {
-        return Err(failed(io::ErrorKind::NotADirectory.into()));
-    }
+    let path = workspace.clone();
+    let found = tokio::task::spawn_blocking(move || real_folder(&path)).await;
+    let folder = found
+        .unwrap_or_else(|stopped| Err(stopped.into()))
+        .map_err(|source| ServerError::Workspace {
+            path: workspace,
+            source,
+        })?;
     match private.file_in(&folder) {
         Some(file) => Err(ServerError::Exposed {
             file: file.to_owned(),

@@ -3,15 +3,16 @@
 //! Only digests of the secrets are kept, in a file next to the token if there is one, so that a restart ends no session. A session ends after 30 days, and
 //! all sessions end when the token changes.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use dirigent::digest::sha256_hex;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use crate::files::written_beside;
 use crate::token::{Token, TokenError, random_hex};
 
 /// How long a session lasts.
@@ -47,7 +48,7 @@ struct Session {
 impl Sessions {
     /// Reads the sessions from their file, or begins without any. Blocks.
     pub(crate) fn load(file: Option<PathBuf>, token: &Token) -> Self {
-        let fingerprint = digest(token.expose());
+        let fingerprint = sha256_hex(token.expose().as_bytes());
         let read = file.as_deref().and_then(read).unwrap_or_default();
         let stored = match read.token == fingerprint {
             true => read,
@@ -78,7 +79,7 @@ impl Sessions {
         let surplus = (stored.sessions.len() + 1).saturating_sub(MAX_SESSIONS);
         stored.sessions.drain(..surplus);
         stored.sessions.push(Session {
-            secret: digest(&secret),
+            secret: sha256_hex(secret.as_bytes()),
             ends: now + SESSION_TIME.as_secs(),
         });
         if let Some(file) = &self.file
@@ -94,19 +95,12 @@ impl Sessions {
 
     /// Returns true if a session has this secret. Takes the same time wherever it differs from one.
     pub(crate) fn has(&self, secret: &str) -> bool {
-        let (sent, now) = (digest(secret), seconds_now());
+        let (sent, now) = (sha256_hex(secret.as_bytes()), seconds_now());
         self.stored()
             .sessions
             .iter()
             .any(|session| session.ends > now && bool::from(session.secret.as_bytes().ct_eq(sent.as_bytes())))
     }
-}
-
-fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 fn seconds_now() -> u64 {
@@ -119,10 +113,7 @@ fn read(file: &Path) -> Option<Stored> {
 }
 
 fn write(file: &Path, stored: &Stored) -> io::Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    // Only its owner can read a temporary file.
-    let mut new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-    new.write_all(&serde_json::to_vec(stored)?)?;
+    let new = written_beside(file, &serde_json::to_vec(stored)?)?;
     new.as_file().sync_all()?;
     new.persist(file)?;
     Ok(())

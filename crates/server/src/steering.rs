@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 use crate::entrance::json_response;
 use crate::input::{Input, Segments};
 use crate::problem::Problem;
-use crate::runs::find;
 use crate::schemas;
 use crate::service::Service;
 
@@ -66,19 +65,26 @@ pub(crate) async fn guide(
     Segments(text): Segments<String>,
     Input(input): Input<GuidanceInput>,
 ) -> Result<Response, Problem> {
-    let run = find(&service, &text).await?;
-    if input.guidance.trim().is_empty() {
+    let run = service.dirigent.find(&text).await?;
+    let steering = guidance(input.guidance, input.agent.as_deref(), input.when)?;
+    steer(&service, run, steering).await
+}
+
+/// The message with guidance for a run, or for one of its agents.
+pub(crate) fn guidance(
+    guidance: String,
+    agent: Option<&str>,
+    when: GuidanceTime,
+) -> Result<Steering, Problem> {
+    if guidance.trim().is_empty() {
         return Err(Problem::invalid("`guidance` is invalid: it is empty"));
     }
-    let guidance = input.guidance;
-    let steering = match (input.agent, input.when) {
-        (None, GuidanceTime::NextPlan) => Steering::Guide { guidance },
-        (None, GuidanceTime::Now) => Steering::Redirect { guidance },
-        (Some(_), GuidanceTime::Now) => {
-            return Err(Problem::invalid(
-                "`when` is invalid: guidance for an agent always comes with its next model request",
-            ));
-        }
+    match (agent, when) {
+        (None, GuidanceTime::NextPlan) => Ok(Steering::Guide { guidance }),
+        (None, GuidanceTime::Now) => Ok(Steering::Redirect { guidance }),
+        (Some(_), GuidanceTime::Now) => Err(Problem::invalid(
+            "`when` is invalid: guidance for an agent always comes with its next model request",
+        )),
         (Some(agent), GuidanceTime::NextPlan) => {
             let scope: Result<Scope, _> = agent.parse();
             let Some(agent) = scope.ok().and_then(Scope::agent) else {
@@ -86,10 +92,9 @@ pub(crate) async fn guide(
                     "`agent` is invalid: `{agent}` is not the id of an agent, such as a3"
                 )));
             };
-            Steering::GuideAgent { agent, guidance }
+            Ok(Steering::GuideAgent { agent, guidance })
         }
-    };
-    steer(&service, run, steering).await
+    }
 }
 
 /// Answers a question of a run.
@@ -99,7 +104,7 @@ pub(crate) async fn answer(
     Segments(text): Segments<String>,
     Input(input): Input<AnswerInput>,
 ) -> Result<Response, Problem> {
-    let run = find(&service, &text).await?;
+    let run = service.dirigent.find(&text).await?;
     let outcome = service
         .dirigent
         .answer(run, input.question()?, &input.answer)
@@ -113,7 +118,7 @@ pub(crate) async fn cancel(
     State(service): State<Service>,
     Segments(text): Segments<String>,
 ) -> Result<Response, Problem> {
-    let run = find(&service, &text).await?;
+    let run = service.dirigent.find(&text).await?;
     steer(&service, run, Steering::Cancel).await
 }
 

@@ -1,11 +1,14 @@
 //! The token that clients send with each request.
 
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use dirigent::digest::hex;
 use subtle::ConstantTimeEq as _;
+
+use crate::files::{folder_of, written_beside};
 
 /// The number of random bytes of a new token.
 const RANDOM_BYTES: usize = 32;
@@ -136,12 +139,8 @@ impl Token {
 
     /// Creates the file with the whole token at once, so that other processes never read a part of it.
     fn create(&self, path: &Path) -> io::Result<()> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
-        // Only its owner can read a temporary file.
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        writeln!(file, "{}", self.0)?;
+        std::fs::create_dir_all(folder_of(path))?;
+        let file = written_beside(path, format!("{}\n", self.0).as_bytes())?;
         file.as_file().sync_all()?;
         file.persist_noclobber(path)?;
         Ok(())
@@ -178,7 +177,7 @@ pub fn reachable(address: SocketAddr) -> SocketAddr {
 pub(crate) fn random_hex() -> Result<String, TokenError> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes).map_err(|_| TokenError::Random)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 impl fmt::Debug for Token {

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -17,6 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::clock::now;
 use crate::entrance::json_response;
 use crate::input::Parameters;
 use crate::problem::Problem;
@@ -69,7 +69,7 @@ pub(crate) async fn usage(
     State(service): State<Service>,
     Parameters(query): Parameters<UsageQuery>,
 ) -> Result<Response, Problem> {
-    let to = query.to.unwrap_or_else(now_ms);
+    let to = query.to.unwrap_or_else(|| now().0);
     let from = query.from.unwrap_or(to.saturating_sub(PERIOD_MS));
     let filter = RunFilter::new()
         .created_after(Timestamp(from))
@@ -109,11 +109,6 @@ pub(crate) async fn usage(
         "total": row(None, &total),
         "rows": rows,
     })))
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reads the usage of a run, unless it is known.

@@ -1,20 +1,19 @@
 //! HOST-8: the stream over all runs, and pages of the events of one.
 
-use dirigent_tests::http_client::EventSource;
+use dirigent_tests::http_client::{EventSource, ServerEvent};
 use dirigent_tests::scripted::{Gate, Scripted, calls, plan, says};
 use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
 use serde_json::{Value, json};
 
-/// Reads changes until the run has this state, and returns the last id.
-async fn until_state(events: &mut EventSource, run: &str, state: &str) -> String {
-    let found = events
+/// Reads changes until this field of the run has this value, and returns the last change.
+async fn until_run_has(events: &mut EventSource, run: &str, field: &str, value: &str) -> ServerEvent {
+    events
         .wait_for(|event| {
             let told = &event.data["run"];
-            event.name == "run" && run.ends_with(told["run"].as_str().unwrap()) && told["state"] == state
+            event.name == "run" && run.ends_with(told["run"].as_str().unwrap()) && told[field] == value
         })
-        .await;
-    found.id
+        .await
 }
 
 #[tokio::test]
@@ -34,8 +33,8 @@ async fn host_8_one_stream_tells_the_states_of_all_runs_and_goes_on_after_an_int
         ("snapshot", &snapshot["runs"])
     );
     let two = server.start_run(&json!({"goal": "Say two"})).await;
-    let active = until_state(&mut all, &two, "running").await;
-    let live = all_live(&mut all, &two).await;
+    let active = until_run_has(&mut all, &two, "state", "running").await.id;
+    let live = until_run_has(&mut all, &two, "phase", "planning").await.data;
     assert_eq!(live["run"]["waiting"], json!({"approvals": 0, "questions": 0}));
     assert_eq!(live["counts"]["running"], 1);
     drop(all);
@@ -56,17 +55,6 @@ async fn host_8_one_stream_tells_the_states_of_all_runs_and_goes_on_after_an_int
     let mut fresh = server.client.stream("GET", "/v1/events", &foreign, None).await;
     assert_eq!(fresh.next().await.unwrap().name, "snapshot");
     server.stop().await;
-}
-
-/// Reads changes until the run's phase is known.
-async fn all_live(events: &mut EventSource, run: &str) -> Value {
-    let found = events
-        .wait_for(|event| {
-            let told = &event.data["run"];
-            event.name == "run" && run.ends_with(told["run"].as_str().unwrap()) && told["phase"] == "planning"
-        })
-        .await;
-    found.data
 }
 
 #[tokio::test]

@@ -268,9 +268,7 @@ async fn host_2_a_client_that_goes_away_does_not_end_its_turn() {
     let context = server.begin_conversation(&json!({})).await;
     let (client, path) = (server.client.clone(), format!("{context}/messages"));
     let sending = tokio::spawn(async move { client.post(&path, &json!({"message": "Say done"})).await });
-    while model.asked().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    model.until_asked().await;
     sending.abort();
     let _ = sending.await;
     let events = format!("{context}/events");

@@ -86,9 +86,7 @@ async fn host_3_a_repetition_during_the_request_is_refused() {
         let (client, path, message) = (client.clone(), path.clone(), message.clone());
         tokio::spawn(async move { post(&client, &path, "k", &message).await })
     };
-    while model.asked().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    model.until_asked().await;
     let refused = post(&client, &path, "k", &message).await;
     assert_eq!(refused.problem(), (409, "request_in_progress".to_owned()));
     gate.open();

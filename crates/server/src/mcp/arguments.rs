@@ -9,6 +9,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
+use crate::steering;
+
+/// The largest number of runs of a page.
+pub(crate) const MAX_PAGE: usize = 100;
+/// The longest time to wait for a run, in seconds.
+pub(crate) const MAX_WAIT: u32 = 3_600;
 
 /// Reads the arguments of a call, and says which one is wrong.
 pub(crate) fn parse<T: DeserializeOwned>(arguments: Option<Map<String, Value>>) -> Result<T, Problem> {
@@ -74,7 +80,7 @@ pub(crate) struct WaitRun {
     pub(crate) run: String,
     /// How long to wait at most, in seconds.
     #[serde(default = "default_timeout")]
-    #[schemars(range(min = 0, max = 3600))]
+    #[schemars(range(min = 0, max = MAX_WAIT))]
     pub(crate) timeout: u32,
 }
 
@@ -111,6 +117,15 @@ pub(crate) enum GuidanceTime {
     Now,
 }
 
+impl From<GuidanceTime> for steering::GuidanceTime {
+    fn from(when: GuidanceTime) -> Self {
+        match when {
+            GuidanceTime::NextPlan => steering::GuidanceTime::NextPlan,
+            GuidanceTime::Now => steering::GuidanceTime::Now,
+        }
+    }
+}
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AnswerRun {
@@ -133,7 +148,7 @@ pub(crate) struct ListRuns {
     pub(crate) query: Option<String>,
     /// The number of runs, newest first.
     #[serde(default = "default_limit")]
-    #[schemars(range(min = 1, max = 100))]
+    #[schemars(range(min = 1, max = MAX_PAGE))]
     pub(crate) limit: usize,
     /// The value of `next` of the page before.
     pub(crate) after: Option<String>,

@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::arguments::{
-    self, AnswerRun, DecideCall, DecisionKind, GoalMode, GuidanceTime, GuideRun, ListRuns, OneRun, StartGoal,
-    WaitRun,
+    self, AnswerRun, DecideCall, DecisionKind, GoalMode, GuideRun, ListRuns, MAX_PAGE, MAX_WAIT, OneRun,
+    StartGoal, WaitRun,
 };
 use super::host::Host;
 use super::person::{Channel, filled_forms};
@@ -29,12 +29,8 @@ use super::tools::{INSTRUCTIONS, ToolName};
 use super::waiting::{Waited, Waiting, next_step};
 use crate::problem::Problem;
 use crate::run_input::limits;
-use crate::steering::effect;
+use crate::steering::{effect, guidance};
 
-/// The largest number of runs of a page.
-const MAX_PAGE: usize = 100;
-/// The longest time to wait for a run, in seconds.
-const MAX_WAIT: u32 = 3_600;
 /// The longest time that a client may take to name its roots.
 const ROOTS_TIME: Duration = Duration::from_secs(5);
 
@@ -204,14 +200,7 @@ impl Handler {
 
     async fn guide_run(&self, input: GuideRun) -> Result<Delivered, Problem> {
         let run = self.host.find(&input.run).await?;
-        if input.guidance.trim().is_empty() {
-            return Err(Problem::invalid("`guidance` is invalid: it is empty"));
-        }
-        let guidance = input.guidance;
-        let steering = match input.when {
-            GuidanceTime::NextPlan => Steering::Guide { guidance },
-            GuidanceTime::Now => Steering::Redirect { guidance },
-        };
+        let steering = guidance(input.guidance, None, input.when.into())?;
         let delivery = self.host.deliver(run, steering).await?;
         Ok(Delivered {
             run: run.to_string(),

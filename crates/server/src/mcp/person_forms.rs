@@ -38,7 +38,7 @@ pub(crate) fn form(request: &UserRequest) -> Option<ElicitRequestParams> {
     let Value::Object(schema) = schema else {
         return None;
     };
-    // Fails never: the schemas of this file are those that the protocol allows.
+    // Never fails: the schemas of this file are those that the protocol allows.
     let requested_schema = ElicitationSchema::from_json_schema(schema).ok()?;
     Some(ElicitRequestParams::FormElicitationParams {
         meta: None,

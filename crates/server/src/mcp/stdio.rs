@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use dirigent::{Dirigent, DirigentError};
 use rmcp::service::ServerInitializeError;
@@ -17,13 +16,12 @@ use tokio_util::sync::CancellationToken;
 use super::folders::Folders;
 use super::handler::Handler;
 use super::host::{Decider, Host, Shared};
+use crate::files::real_folder;
 use crate::options::ServerLimits;
 use crate::run_slots::RunSlots;
 
 /// The longest message of a client, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;
-/// The maximum time for the runs to stop at the end of the server.
-const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
 
 /// Dirigent as a server of the Model Context Protocol, for one client that reads and writes this process's standard streams.
 pub struct McpServer {
@@ -67,13 +65,9 @@ impl McpServer {
             path: workspace.to_owned(),
             source,
         };
-        let real = workspace.canonicalize().map_err(failed)?;
-        if !real.is_dir() {
-            return Err(failed(io::ErrorKind::NotADirectory.into()));
-        }
         Ok(McpServer {
             dirigent,
-            workspace: real,
+            workspace: real_folder(workspace).map_err(failed)?,
             decider,
         })
     }
@@ -90,11 +84,12 @@ impl McpServer {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), McpServerError> {
         let stopping = CancellationToken::new();
+        let limits = ServerLimits::default();
         let host = Host::new(Shared {
             dirigent: self.dirigent.clone(),
             folders: Folders::within(self.workspace),
             decider: self.decider,
-            runs: RunSlots::new(ServerLimits::default().runs),
+            runs: RunSlots::new(limits.runs),
             stopping: stopping.clone(),
         });
         let input = ClientInput {
@@ -122,7 +117,7 @@ impl McpServer {
         };
         stopping.cancel();
         self.dirigent.cancel_starts();
-        match timeout(SHUTDOWN_TIME, self.dirigent.shutdown()).await {
+        match timeout(limits.shutdown_time, self.dirigent.shutdown()).await {
             Ok(stopped) => stopped?,
             Err(_) => return Err(McpServerError::ShutdownTimeout),
         }

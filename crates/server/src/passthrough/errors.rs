@@ -56,7 +56,7 @@ pub(crate) async fn errors_in_openai_form(request: Request, next: Next) -> Respo
     let is_openai = path == "/v1/chat/completions" || path == "/v1/models" || path.starts_with("/v1/models/");
     let mut response = next.run(request).await;
     if is_openai && let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let error = from_problem(&problem, response.status().as_u16());
+        let error = from_problem(&problem);
         let (mut head, _) = response.into_parts();
         head.headers.remove(CONTENT_LENGTH);
         head.headers.insert(
@@ -69,9 +69,9 @@ pub(crate) async fn errors_in_openai_form(request: Request, next: Next) -> Respo
 }
 
 /// The same error in OpenAI's words, as far as it has a word for it.
-pub(super) fn from_problem(problem: &Problem, status: u16) -> CompletionError {
-    let (code, detail) = problem.code_and_detail();
-    let code = match code {
+pub(super) fn from_problem(problem: &Problem) -> CompletionError {
+    let status = problem.status().as_u16();
+    let code = match problem.code() {
         "no_token" | "wrong_token" => "invalid_api_key",
         "too_many_requests" => "rate_limit_exceeded",
         other => other,
@@ -83,7 +83,7 @@ pub(super) fn from_problem(problem: &Problem, status: u16) -> CompletionError {
     };
     CompletionError {
         class: class.to_owned(),
-        ..CompletionError::invalid(None, detail)
+        ..CompletionError::invalid(None, problem.detail())
     }
     .with(status, code)
 }

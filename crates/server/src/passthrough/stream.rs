@@ -2,7 +2,6 @@
 //! `data: {"error": …}` instead.
 
 use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
@@ -14,10 +13,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::errors::from_problem;
+use crate::event_stream::KEEP_ALIVE;
 use crate::problem::Problem;
-
-/// The time without events after which a comment is sent, so that proxies keep the connection open.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Streams the events of a reply. Dropping the response's body cancels the request to the model.
 pub(super) fn respond(events: CompletionStream, stopping: CancellationToken) -> Response {
@@ -42,7 +39,7 @@ pub(super) fn respond(events: CompletionStream, stopping: CancellationToken) -> 
 }
 
 fn shutting_down() -> Bytes {
-    error_frame(&from_problem(&Problem::shutting_down(), 503))
+    error_frame(&from_problem(&Problem::shutting_down()))
 }
 
 fn error_frame(error: &CompletionError) -> Bytes {

@@ -1,6 +1,5 @@
 //! Delivers a message to one webhook.
 
-use std::error::Error;
 use std::time::Duration;
 
 use dirigent::config::WebhookEvent;
@@ -12,6 +11,7 @@ use tokio::time::sleep;
 use super::message::Message;
 use super::options::Webhook;
 use super::signature::signature;
+use crate::problem::with_causes;
 
 /// The maximum number of requests under way at once.
 const AT_ONCE: usize = 16;
@@ -107,15 +107,4 @@ fn outcome(status: StatusCode) -> Attempt {
         // A redirect is not followed: it could lead anywhere.
         _ => Attempt::Refused(problem),
     }
-}
-
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

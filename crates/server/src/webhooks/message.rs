@@ -3,7 +3,9 @@
 use dirigent::config::WebhookEvent;
 use dirigent::events::{Event, Timestamp};
 use dirigent::{EndReason, EventKind, RunRecord, RunState};
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::entrance::add_fields;
 
 /// Maximum length of a text in a message, in characters.
 const MAX_TEXT: usize = 4_000;
@@ -45,7 +47,7 @@ impl Message {
         };
         let mut data =
             json!({"run": record.run, "goal": shortened(&record.goal), "workspace": record.workspace});
-        merge(&mut data, more);
+        add_fields(&mut data, more);
         let name = match kind {
             WebhookEvent::Finished => "run.finished",
             _ => "run.waiting",
@@ -58,12 +60,6 @@ impl Message {
             at: event.at,
             body: body.to_string(),
         })
-    }
-}
-
-fn merge(data: &mut Value, more: Value) {
-    if let (Value::Object(data), Value::Object(more)) = (data, more) {
-        data.extend(more);
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dirigent::events::Timestamp;
 use serde_json::{Value, json};
 
+use crate::files::written_beside;
+
 /// The messages that are not delivered yet, and the file that says until when all are.
 #[derive(Clone, Debug)]
 pub(super) struct Progress(Arc<Shared>);
@@ -52,13 +54,8 @@ impl Progress {
         let Some(file) = &self.0.file else { return Ok(()) };
         let oldest = self.lock().keys().next().copied();
         let until = oldest.map_or(until, |oldest| until.min(Timestamp(oldest.0.saturating_sub(1))));
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut written = tempfile::NamedTempFile::new_in(folder.unwrap_or(".".as_ref()))?;
-        io::Write::write_all(
-            &mut written,
-            json!({"delivered_until": until.0}).to_string().as_bytes(),
-        )?;
-        written.persist(file).map_err(|error| error.error)?;
+        let content = json!({"delivered_until": until.0}).to_string();
+        written_beside(file, content.as_bytes())?.persist(file)?;
         Ok(())
     }
 

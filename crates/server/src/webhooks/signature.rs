@@ -13,7 +13,7 @@ pub(super) fn signature(secret: &SecretString, id: &str, seconds: i64, body: &[u
         .strip_prefix("whsec_")
         .and_then(|key| STANDARD.decode(key).ok());
     let key = decoded.unwrap_or_else(|| secret.as_bytes().to_vec());
-    // Fails never: HMAC takes keys of any length.
+    // Never fails: HMAC takes keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else {
         return String::new();
     };

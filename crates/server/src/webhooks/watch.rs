@@ -12,6 +12,7 @@ use super::client::new_client;
 use super::delivery::Sender;
 use super::message::Message;
 use super::progress::Progress;
+use crate::clock::now;
 use crate::service::Service;
 
 /// How far back each look goes, in milliseconds: longer than it takes until the end of a run is in the list of runs.
@@ -250,8 +251,4 @@ impl Context {
 /// A moment before a time, so that nothing is missed that was stored a little later than it happened.
 fn before(at: Timestamp) -> Timestamp {
     Timestamp(at.0.saturating_sub(OVERLAP))
-}
-
-fn now() -> Timestamp {
-    Timestamp(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default())
 }
