@@ -102,6 +102,14 @@ fn approve_1_a_rule_that_can_never_match_is_an_error() {
 }
 
 #[test]
+fn mcp_2_a_rule_may_name_tools_of_a_service_that_is_added_later() {
+    let rules = "[approvals]\nallow = [\"mcp__files__read_*\"]\ndeny = [\"mcp__files__*\"]\n";
+    let files = Files::new().with_config(rules);
+    let config = Config::load(&Sources::none().folder(files.path("user"))).unwrap();
+    block_on(Dirigent::builder().config(&config).check()).unwrap();
+}
+
+#[test]
 fn approve_1_a_rule_can_name_each_parameter_of_read_output() {
     let rules = "deny = [\"read_output(handle: a1.*, start_line: 1, end_line: 2, pattern: *, offset: 0, length: 9)\"]";
     let files = Files::new().with_config(&format!("[approvals]\n{rules}\n"));

@@ -330,7 +330,7 @@ fn mcp_1_a_projects_service_is_changed_in_its_file_and_its_trust_can_be_withdraw
 fn mcp_1_a_projects_file_is_shown_and_used_only_once_it_is_trusted() {
     let place = Place::new();
     let server = server(&[]);
-    let env = json!({"TOKEN": "canary"});
+    let env = json!({"TOKEN": "canary", "NODE_OPTIONS": "--require=./first.js"});
     let parrot = json!({"command": server[0], "args": [server[1]], "env": env, "cwd": "/srv"});
     let file = json!({"mcpServers": {"parrot": parrot}});
     place.write(".mcp.json", &file.to_string());
@@ -353,7 +353,12 @@ fn mcp_1_a_projects_file_is_shown_and_used_only_once_it_is_trusted() {
     let asked = mcp(&place, &["trust"]).with_code(2);
     assert!(asked.stderr.contains("nothing was trusted"), "{}", asked.stderr);
     let command = server.join(" ");
-    for part in [&*command, "variables: TOKEN", "folder: /srv"] {
+    for part in [
+        &*command,
+        "variable: NODE_OPTIONS=--require=./first.js",
+        "variable: TOKEN=(hidden)",
+        "folder: /srv",
+    ] {
         assert!(asked.stdout.contains(part), "{}", asked.stdout);
     }
     assert!(!asked.stdout.contains("canary"), "{}", asked.stdout);

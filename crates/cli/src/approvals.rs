@@ -65,7 +65,7 @@ async fn list(db: Option<PathBuf>, command: &ListApprovalsCommand, output: &Outp
 
 /// Returns the numbers of the rules that do not count, because their service is another one now. The project of a rule that is not about a
 /// folder is the current one.
-async fn outdated(dirigent: &Dirigent) -> anyhow::Result<BTreeSet<u64>> {
+pub(crate) async fn outdated(dirigent: &Dirigent) -> anyhow::Result<BTreeSet<u64>> {
     let rules = dirigent.approval_rules();
     let mut folders = BTreeSet::from([PathBuf::from(".")]);
     for rule in rules.list().await? {

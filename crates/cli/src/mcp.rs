@@ -11,6 +11,7 @@ use dirigent::services::{
 use dirigent::{ConversationId, Dirigent, DirigentError, OfflineModel, render};
 
 use crate::agents::existing_folder;
+use crate::approvals::outdated;
 use crate::args::{
     AddServiceCommand, ImportServicesCommand, ListServicesCommand, ServiceCommand, ServicesCommand,
     ShowServiceCommand, TrustServicesCommand, UntrustServicesCommand, UpdateServiceCommand,
@@ -151,8 +152,9 @@ async fn update(dirigent: &Dirigent, command: UpdateServiceCommand, output: &Out
     if endpoint(&before) != endpoint(&updated.settings) {
         output.note(&format!("before: {}", one_line(&endpoint_of(&before))));
         let prefix = dirigent::mcp::tool_prefix(&updated.name);
+        let outdated = outdated(dirigent).await?;
         let mut rules = dirigent.approval_rules().list().await?;
-        rules.retain(|rule| rule.calls.tool.starts_with(&prefix));
+        rules.retain(|rule| rule.calls.tool.starts_with(&prefix) && outdated.contains(&rule.id));
         note_outdated_rules(&rules, output);
     }
     Ok(report_start("Updated", &updated, output))
@@ -374,7 +376,7 @@ async fn trust(dirigent: &Dirigent, command: &TrustServicesCommand, output: &Out
         let answer = output.ask("Trust this file, and start these services once? [y/N] ");
         if !answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes")) {
             output.note("nothing was trusted");
-            return Ok(Exit::Success);
+            return Ok(Exit::Usage);
         }
     }
     let trusted = with_progress(dirigent, output, dirigent.trust_services(file)).await?;

@@ -1,6 +1,5 @@
 //! Services as text.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use console::style;
@@ -91,7 +90,7 @@ pub(crate) fn endpoint_of(settings: &ServiceSettings) -> String {
     }
 }
 
-/// The services of a project's file that is not trusted, as what they start: without values of variables.
+/// The services of a project's file that is not trusted, as what they start.
 pub(crate) fn untrusted_text(file: &UntrustedServices) -> String {
     let mut text = format!("{}\n", one_line(&file.path.display().to_string()));
     for (name, settings) in &file.settings {
@@ -101,14 +100,12 @@ pub(crate) fn untrusted_text(file: &UntrustedServices) -> String {
             style(name).bold(),
             one_line(&endpoint_of(settings))
         );
-        let names = |values: &BTreeMap<String, String>| {
-            let names: Vec<&str> = values.keys().map(String::as_str).collect();
-            one_line(&names.join(", "))
-        };
-        for (title, values) in [("variables", &settings.env), ("headers", &settings.headers)] {
-            if !values.is_empty() {
-                let _ = writeln!(text, "    {title}: {}", names(values));
-            }
+        for (name, value) in &settings.env {
+            let _ = writeln!(text, "    variable: {}", one_line(&format!("{name}={value}")));
+        }
+        if !settings.headers.is_empty() {
+            let names: Vec<&str> = settings.headers.keys().map(String::as_str).collect();
+            let _ = writeln!(text, "    headers: {}", one_line(&names.join(", ")));
         }
         if let Some(variable) = &settings.bearer_token_env {
             let _ = writeln!(text, "    bearer token from: {}", one_line(variable));

@@ -138,7 +138,7 @@ pub(crate) struct ServiceOptions {
     /// A word in a goal or a message that refers to the service; may be given several times
     #[arg(long = "keyword", value_name = "WORD")]
     pub(crate) keywords: Vec<String>,
-    /// Trust what the service says about its tools: tools that it declares read-only then run without approval
+    /// Trust what the service says about its tools: only those that it declares destructive then still need approval
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub(crate) trust: Option<bool>,
     /// The program of the service and its arguments, after `--`

@@ -47,8 +47,8 @@ impl Config {
                 key: format!("approvals.{list}"),
                 problem,
             };
-            if service_of(&calls.tool).is_some() && known.contains_key(&calls.tool) {
-                // The tools of a service and their parameters are known only while it is running.
+            if service_of(&calls.tool).is_some() {
+                // A service may be added later, or be that of another project. Its tools and their parameters are known only while it runs.
                 continue;
             }
             let runtime = runtime_tools().map(|(name, _)| name);

@@ -80,8 +80,12 @@ pub(super) fn read(workspace: &Path, trusted: &[TrustedFile]) -> ProjectServices
         project.add(import);
     } else {
         let named = import.services.iter().map(|service| service.name.to_string());
-        let shown =
-            |config: &ServiceConfig| (config.name.clone(), secrets::hide(ServiceSettings::from(config)));
+        let shown = |config: &ServiceConfig| {
+            (
+                config.name.clone(),
+                secrets::hide_before_trust(ServiceSettings::from(config)),
+            )
+        };
         let settings = import.services.iter().map(shown).collect();
         project.untrusted = Some(UntrustedServices {
             services: named

@@ -52,6 +52,21 @@ pub(super) fn find(settings: &ServiceSettings) -> Option<(String, Secret)> {
         })
 }
 
+/// Returns the settings as a person must see them before trusting them: without values that may be secrets, but with the other values of the
+/// environment, because a variable such as `NODE_OPTIONS` can decide which code a program runs.
+pub(super) fn hide_before_trust(settings: ServiceSettings) -> ServiceSettings {
+    let mut env = settings.env.clone();
+    for (name, value) in &mut env {
+        if secret_value(name, value).is_some() {
+            *value = HIDDEN.to_owned();
+        }
+    }
+    ServiceSettings {
+        env,
+        ..hide(settings)
+    }
+}
+
 /// Returns the settings without values that may be secrets. In the environment and the headers, only references to variables are kept.
 pub(super) fn hide(mut settings: ServiceSettings) -> ServiceSettings {
     for value in settings.env.values_mut().chain(settings.headers.values_mut()) {
