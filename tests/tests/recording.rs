@@ -378,9 +378,12 @@ async fn host_9_a_cut_recording_is_refused_with_the_line() {
     let lines = text.lines().count();
 
     // Cut in the middle of a line, cut after a line, and without the last line.
-    let half = Recording::parse(&text[..text.len() / 2]).unwrap_err();
-    let line = text[..text.len() / 2].lines().count();
-    assert_eq!(half, FormatError::Truncated { line });
+    let half = &text[..text.floor_char_boundary(text.len() / 2)];
+    let line = half.lines().count();
+    assert_eq!(
+        Recording::parse(half).unwrap_err(),
+        FormatError::Truncated { line }
+    );
     let whole = text
         .lines()
         .take(4)
