@@ -258,7 +258,7 @@ fn host_3_runs_are_listed_newest_first() {
         place.dirigent(["runs"]).with_code(0).stdout
     );
     let failed = place
-        .dirigent(["runs", "--state", "failed", "--goal", "RENAME"])
+        .dirigent(["runs", "--state", "failed", "--search", "RENAME"])
         .with_code(0);
     assert!(
         failed.stdout.contains("nothing_here") && failed.stdout.lines().count() == 1,

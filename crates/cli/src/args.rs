@@ -6,15 +6,16 @@ mod limits;
 mod mcp;
 mod memory;
 mod prompts;
+mod runs;
 mod serve;
 mod steering;
+mod terminal;
 mod workflow;
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use dirigent::{Mode, RunState};
+use dirigent::Mode;
 
 use crate::exit;
 pub(crate) use approvals::{APPROVALS_HELP, ApprovalsCommand, ListApprovalsCommand, RemoveApprovalCommand};
@@ -35,18 +36,32 @@ pub(crate) use prompts::{
     AddPromptCommand, DeletePromptCommand, EditPromptCommand, ListPromptsCommand, PROMPTS_HELP,
     PromptsCommand, ShowPromptCommand, TextSource,
 };
+pub(crate) use runs::{RunsCommand, Since};
 use serve::SERVE_HELP;
 pub(crate) use serve::ServeCommand;
 use steering::{ANSWER_HELP, APPROVE_HELP};
 pub(crate) use steering::{AnswerCommand, ApproveCommand, CancelCommand, GuideCommand, RuleWithin};
+use terminal::COMPLETIONS_HELP;
+pub(crate) use terminal::{CompletionsCommand, ManCommand};
 pub(crate) use workflow::{
     ListWorkflowsCommand, NewWorkflowCommand, RunWorkflowCommand, ShowWorkflowCommand, TrustWorkflowCommand,
     WorkflowCommand,
 };
 
+/// The version, and the commit from which this command is built.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("DIRIGENT_COMMIT"));
+/// The version with what a report of a problem needs.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit: ",
+    env!("DIRIGENT_COMMIT"),
+    "\ntarget: ",
+    env!("DIRIGENT_TARGET"),
+);
+
 /// Achieves goals with a team of agents that plan, act, observe and reflect.
 #[derive(Parser)]
-#[command(name = "dirigent", version, after_help = exit::HELP, arg_required_else_help = true)]
+#[command(name = "dirigent", version = VERSION, long_version = LONG_VERSION, after_help = exit::HELP, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     /// The journal to use [default: dirigent/journal.db in your data folder]
     #[arg(
@@ -102,6 +117,9 @@ pub(crate) enum Command {
     Runs(RunsCommand),
     /// Show a run: its summary, all steps or its plans
     Show(ShowCommand),
+    /// Print a run as one document: outcome, plans, steps, changes and costs
+    #[command(after_long_help = EXPORT_HELP)]
+    Export(ExportRunCommand),
     /// Show a run's changes to files as a diff for `git apply`
     Diff(DiffCommand),
     /// Apply the changes of a run's worktree to your folder, and remove the worktree
@@ -135,6 +153,11 @@ pub(crate) enum Command {
     /// List, write and show base system prompts, and what agents' models get
     #[command(subcommand, after_long_help = PROMPTS_HELP)]
     Prompts(PromptsCommand),
+    /// Print the completions of a shell
+    #[command(after_long_help = COMPLETIONS_HELP)]
+    Completions(CompletionsCommand),
+    /// Write a manual page for each command
+    Man(ManCommand),
 }
 
 #[derive(Subcommand)]
@@ -188,6 +211,7 @@ Examples:
   dirigent run \"replace 'colour' with 'color' in docs/\" --workspace ~/site --diff
   dirigent run \"rename Point to Position\" --mode plan     # see and approve the plan before anything changes
   dirigent run \"add a test\" --worktree                    # leave your folder as it is until you apply the changes
+  dirigent run --file goal.md                               # `dirigent run -` reads standard input
   dirigent run \"run the tests\" --json
   dirigent run \"run the tests\" --record tests.jsonl
   dirigent run --replay tests.jsonl
@@ -260,10 +284,13 @@ pub(crate) struct WatchOptions {
 
 #[derive(Args)]
 pub(crate) struct RunCommand {
-    /// The goal in your own words, or a workflow, such as "/create_project my-app"; @path includes a text file of the workspace. With --replay:
-    /// optional; replaces the recorded goal for the comparison [default: the recorded goal]
-    #[arg(required_unless_present = "replay")]
+    /// The goal in your own words, or a workflow, such as "/create_project my-app"; @path includes a text file of the workspace; `-` reads
+    /// the goal from standard input. With --replay: optional; replaces the recorded goal for the comparison [default: the recorded goal]
+    #[arg(required_unless_present_any = ["replay", "file"])]
     pub(crate) goal: Option<String>,
+    /// Read the goal from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "goal")]
+    pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
     /// Replay a recording without models or tools, and report the first difference
@@ -513,41 +540,6 @@ pub(crate) struct ForkCommand {
 }
 
 #[derive(Args)]
-pub(crate) struct RunsCommand {
-    /// Print one JSON object per run
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Maximum number of runs
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
-    pub(crate) limit: usize,
-    /// List only runs in this state; can be given several times
-    #[arg(long, value_name = "STATE", value_parser = run_state())]
-    pub(crate) state: Vec<RunState>,
-    /// List only runs that work in this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) workspace: Option<PathBuf>,
-    /// List only runs with this text in their goal
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) goal: Option<String>,
-    /// Continue the list after this run, with older runs
-    #[arg(long, value_name = "RUN")]
-    pub(crate) after: Option<String>,
-}
-
-impl RunsCommand {
-    /// Returns true if the options leave out runs.
-    pub(crate) fn is_filtered(&self) -> bool {
-        !self.state.is_empty() || self.workspace.is_some() || self.goal.is_some() || self.after.is_some()
-    }
-}
-
-/// Parses a state by its name in JSON.
-fn run_state() -> impl TypedValueParser<Value = RunState> {
-    let names = RunState::ALL.map(RunState::name);
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<RunState>())
-}
-
-#[derive(Args)]
 pub(crate) struct ShowCommand {
     /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
@@ -566,6 +558,36 @@ pub(crate) struct ShowCommand {
     /// Write a recording of the run to a file, for `run --replay`, instead of showing it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["verbose", "graph", "steps", "json"])]
     pub(crate) record: Option<PathBuf>,
+}
+
+const EXPORT_HELP: &str = "\
+The document contains what the run read and wrote: look at it before you pass it on. To move a run to another journal, use
+`dirigent journal export`.
+
+Examples:
+  dirigent export last --format html > run.html    # a page that needs nothing else
+  dirigent export last > run.md                    # Markdown, with the plans as Mermaid
+  dirigent export last --format json | jq .diff -r";
+
+#[derive(Args)]
+pub(crate) struct ExportRunCommand {
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// The form of the document
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ExportForm,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportForm {
+    /// Markdown
+    #[default]
+    Md,
+    /// One JSON object: that of `show --json`, with `graphs` and `diff`
+    Json,
+    /// An HTML page that needs nothing else
+    Html,
 }
 
 #[derive(Args)]

@@ -13,6 +13,8 @@ mod config;
 mod conversations;
 mod demo;
 mod exit;
+mod export;
+mod goal_text;
 mod hint;
 mod interactive;
 mod journal;
@@ -43,6 +45,7 @@ mod steer;
 mod steps;
 mod summary;
 mod tail;
+mod terminal_files;
 mod time;
 mod undo;
 mod watch;
@@ -150,6 +153,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Fork(command) => run::fork(db, file, command, output).await,
         Command::Runs(command) => show::runs(db, &command, output).await,
         Command::Show(command) => show::show(db, &command, output).await,
+        Command::Export(command) => export::export(db, &command, output).await,
         Command::Diff(command) => undo::diff(db, &command, output).await,
         Command::Apply(command) => worktree::apply(db, file, &command, output).await,
         Command::Undo(command) => undo::undo(db, &command, output).await,
@@ -163,6 +167,8 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Mcp(McpCommand::Serve(command)) => mcp_serve::serve(db, file, command, output).await,
         Command::Serve(command) => serve::serve(db, file, command, output).await,
         Command::Prompts(command) => prompts::prompts(db, file, command, output).await,
+        Command::Completions(command) => Ok(terminal_files::completions(&command, output)),
+        Command::Man(command) => terminal_files::man(&command, output),
     }
 }
 

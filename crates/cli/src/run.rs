@@ -8,6 +8,7 @@ use crate::agents;
 use crate::args::{ForkCommand, KEEP, ResumeCommand, RunCommand, RunOptions};
 use crate::config;
 use crate::exit::Exit;
+use crate::goal_text::goal_text;
 use crate::interactive::HistoryCursor;
 use crate::mcp;
 use crate::open::{open_configured, open_existing};
@@ -23,9 +24,10 @@ use crate::worktree;
 pub(crate) async fn start(
     db: Option<PathBuf>,
     file: Option<PathBuf>,
-    command: RunCommand,
+    mut command: RunCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
+    command.goal = goal_text(command.goal, command.file.as_deref(), output)?;
     if let Some(recording) = &command.replay {
         return replay::replay(db, file, recording, &command, output).await;
     }

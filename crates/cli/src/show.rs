@@ -9,7 +9,7 @@ use dirigent::{
 };
 use serde_json::{Value, json};
 
-use crate::args::{GraphForm, RunsCommand, ShowCommand};
+use crate::args::{GraphForm, RunsCommand, ShowCommand, Since};
 use crate::exit::Exit;
 use crate::open::{open_if_created, open_reading};
 use crate::output::{Output, sanitize};
@@ -105,8 +105,11 @@ async fn filter(command: &RunsCommand, dirigent: &Dirigent) -> Result<RunFilter,
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
         filter = filter.workspace(folder.to_string_lossy());
     }
-    if let Some(text) = &command.goal {
+    if let Some(text) = &command.search {
         filter = filter.text(text);
+    }
+    if let Some(at) = command.since.and_then(Since::moment) {
+        filter = filter.created_after(at);
     }
     match &command.after {
         Some(run) => Ok(filter.after(dirigent.find(run).await?)),
@@ -208,14 +211,7 @@ pub(crate) async fn show(
             }
             output.print(&sanitize(&graphs.join("\n")));
         }
-        (None, true) => {
-            let mut report = serde_json::to_value(view.report())?;
-            report["run"] = json!(run);
-            report["forked_from"] = render::fork_point(&record);
-            report["worktree"] = json!(dirigent.worktree_folder(&record));
-            report["pending_messages"] = pending_messages_json(&messages);
-            output.print(&report.to_string());
-        }
+        (None, true) => output.print(&report_json(&dirigent, &record, &view).await?.to_string()),
         (None, false) => {
             let goal = sanitize(&machine.spec().goal);
             let origin = record.forked_from.map_or_else(String::new, |point| {
@@ -245,6 +241,21 @@ pub(crate) async fn show(
         }
     }
     Ok(Exit::Success)
+}
+
+/// The JSON form of a run's report.
+pub(crate) async fn report_json(
+    dirigent: &Dirigent,
+    record: &RunRecord,
+    view: &RunView,
+) -> anyhow::Result<Value> {
+    let messages = load_pending_messages(dirigent, record).await?;
+    let mut report = serde_json::to_value(view.report())?;
+    report["run"] = json!(record.run);
+    report["forked_from"] = render::fork_point(record);
+    report["worktree"] = json!(dirigent.worktree_folder(record));
+    report["pending_messages"] = pending_messages_json(&messages);
+    Ok(report)
 }
 
 /// Returns a line with the classification of the turn's message and the reason for it; empty if the message was not
