@@ -21,6 +21,7 @@ mod config_models;
 mod conversations;
 mod databases;
 mod faults;
+mod first_minutes;
 mod goal_files;
 mod host_library;
 mod instructions;

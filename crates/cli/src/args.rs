@@ -1,6 +1,7 @@
 //! Command-line arguments.
 
 mod approvals;
+mod init;
 mod journal;
 mod limits;
 mod mcp;
@@ -19,6 +20,8 @@ use dirigent::Mode;
 
 use crate::exit;
 pub(crate) use approvals::{APPROVALS_HELP, ApprovalsCommand, ListApprovalsCommand, RemoveApprovalCommand};
+use init::INIT_HELP;
+pub(crate) use init::InitCommand;
 pub(crate) use journal::{
     BackupCommand, CheckJournalCommand, ExportCommand, ImportCommand, JournalCommand, PruneCommand,
 };
@@ -61,7 +64,7 @@ const LONG_VERSION: &str = concat!(
 
 /// Achieves goals with a team of agents that plan, act, observe and reflect.
 #[derive(Parser)]
-#[command(name = "dirigent", version = VERSION, long_version = LONG_VERSION, after_help = exit::HELP, arg_required_else_help = true)]
+#[command(name = "dirigent", version = VERSION, long_version = LONG_VERSION, after_help = exit::HELP)]
 pub(crate) struct Arguments {
     /// The journal to use [default: dirigent/journal.db in your data folder]
     #[arg(
@@ -77,11 +80,16 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Choose a model, test it and write your configuration
+    #[command(after_long_help = INIT_HELP)]
+    Init(InitCommand),
+    /// Look for everything that could be wrong, and say what to do
+    Doctor(DoctorCommand),
     /// Pursue a goal in a folder
     #[command(after_long_help = RUN_HELP)]
     Run(RunCommand),
@@ -170,6 +178,16 @@ pub(crate) enum ConfigCommand {
 pub(crate) struct CheckCommand {
     #[command(flatten)]
     pub(crate) model: ModelChoice,
+    /// Skip the connection tests
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DoctorCommand {
     /// Skip the connection tests
     #[arg(long)]
     pub(crate) offline: bool,

@@ -72,61 +72,8 @@ pub(crate) async fn check(
     command: CheckCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let config = load(file, command.model.model.clone())?;
-    let folder = Path::new(".").canonicalize()?;
-    let agents = Dirigent::builder().config(&config).agents(Some(&folder)).await?;
-    let used = config.used_models();
-    let mut results = BTreeMap::new();
-    for reference in &used {
-        results.insert(reference.clone(), test_model(&config, reference, &command).await);
-    }
-    let database_tests = config.connections()?.into_iter().map(|settings| {
-        let (folder, offline) = (folder.clone(), command.offline);
-        tokio::spawn(async move {
-            let result = test_database(&settings, &folder, offline).await;
-            (settings, result)
-        })
-    });
-    let mut connections = Vec::new();
-    for test in database_tests.collect::<Vec<_>>() {
-        connections.push(test.await?);
-    }
-    let services = services(db.clone(), &config, &folder).await;
-    let problems = missing_base_prompts(db.clone(), &config)
-        .await
-        .unwrap_or_default();
-    let (rules, unread) = match approvals::rules(db).await {
-        Ok(rules) => (rules, None),
-        Err(error) => (
-            Vec::new(),
-            Some(format!("the approval rules cannot be read: {error:#}")),
-        ),
-    };
-    let (services, unlisted) = match services {
-        Ok(services) => (services, None),
-        Err(error) => (
-            ServiceList::default(),
-            Some(format!("the MCP services cannot be listed: {error:#}")),
-        ),
-    };
-    let report = CheckReport {
-        connections,
-        services,
-        notes: config
-            .notes()
-            .into_iter()
-            .chain(unread_configs(&config, &[Path::new(".")]))
-            .chain(agents.refused.iter().map(ToString::to_string))
-            .chain(unread)
-            .chain(unlisted)
-            .collect(),
-        config,
-        used,
-        results,
-        agents,
-        rules,
-        problems,
-    };
+    let config = load(file, command.model.model)?;
+    let report = CheckReport::examine(db, config, command.offline).await?;
     let text = if command.json {
         report.json()?.to_string()
     } else {
@@ -162,11 +109,11 @@ async fn missing_base_prompts(db: Option<PathBuf>, config: &Config) -> anyhow::R
 }
 
 /// The result of a connection test: a description of the success or of the problem.
-type TestResult = Result<&'static str, String>;
+pub(crate) type TestResult = Result<&'static str, String>;
 
 /// Tests the connection to a model.
-async fn test_model(config: &Config, reference: &str, command: &CheckCommand) -> TestResult {
-    if command.offline {
+async fn test_model(config: &Config, reference: &str, offline: bool) -> TestResult {
+    if offline {
         return match config.model(reference).map(|model| model.api_key) {
             Ok(ApiKey::NotSet { how }) => Err(format!("it needs an API key: {how}")),
             Ok(ApiKey::None | ApiKey::Set { .. }) => Ok("not tested"),
@@ -179,6 +126,26 @@ async fn test_model(config: &Config, reference: &str, command: &CheckCommand) ->
         Ok(ProbeOutcome::Responded) => Ok("it responds"),
         Err(error) => Err(sanitize(&error.to_string())),
     }
+}
+
+/// Tests the connections to all configured databases at the same time.
+async fn test_databases(
+    config: &Config,
+    folder: &Path,
+    offline: bool,
+) -> anyhow::Result<Vec<(ConnectionSettings, TestResult)>> {
+    let tests = config.connections()?.into_iter().map(|settings| {
+        let folder = folder.to_owned();
+        tokio::spawn(async move {
+            let result = test_database(&settings, &folder, offline).await;
+            (settings, result)
+        })
+    });
+    let mut tested = Vec::new();
+    for test in tests.collect::<Vec<_>>() {
+        tested.push(test.await?);
+    }
+    Ok(tested)
 }
 
 /// The MCP services for runs in a folder. Starts none, and creates no journal.
@@ -233,22 +200,68 @@ async fn test_database(settings: &ConnectionSettings, folder: &Path, offline: bo
     }
 }
 
-/// The result of `config check`.
-struct CheckReport {
-    config: Config,
+/// What runs in the current folder use, and whether it works: the result of `config check`.
+pub(crate) struct CheckReport {
+    pub(crate) config: Config,
     used: Vec<String>,
-    results: BTreeMap<String, TestResult>,
-    connections: Vec<(ConnectionSettings, TestResult)>,
-    services: ServiceList,
+    pub(crate) results: BTreeMap<String, TestResult>,
+    pub(crate) connections: Vec<(ConnectionSettings, TestResult)>,
+    pub(crate) services: ServiceList,
     agents: Agents,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     rules: Vec<ApprovalRule>,
     /// The problems that prevent runs from starting, except those of models and databases.
-    problems: Vec<String>,
+    pub(crate) problems: Vec<String>,
 }
 
 impl CheckReport {
-    fn all_passed(&self) -> bool {
+    /// Reads what runs in the current folder would use, and tests the connections, unless `offline`.
+    pub(crate) async fn examine(db: Option<PathBuf>, config: Config, offline: bool) -> anyhow::Result<Self> {
+        let folder = Path::new(".").canonicalize()?;
+        let agents = Dirigent::builder().config(&config).agents(Some(&folder)).await?;
+        let used = config.used_models();
+        let mut results = BTreeMap::new();
+        for reference in &used {
+            results.insert(reference.clone(), test_model(&config, reference, offline).await);
+        }
+        let connections = test_databases(&config, &folder, offline).await?;
+        let problems = missing_base_prompts(db.clone(), &config)
+            .await
+            .unwrap_or_default();
+        let (services, unlisted) = match services(db.clone(), &config, &folder).await {
+            Ok(services) => (services, None),
+            Err(error) => (
+                ServiceList::default(),
+                Some(format!("the MCP services cannot be listed: {error:#}")),
+            ),
+        };
+        let (rules, unread) = match approvals::rules(db).await {
+            Ok(rules) => (rules, None),
+            Err(error) => (
+                Vec::new(),
+                Some(format!("the approval rules cannot be read: {error:#}")),
+            ),
+        };
+        let notes = config.notes().into_iter();
+        let notes = notes
+            .chain(unread_configs(&config, &[Path::new(".")]))
+            .chain(agents.refused.iter().map(ToString::to_string))
+            .chain(unread)
+            .chain(unlisted);
+        Ok(CheckReport {
+            notes: notes.collect(),
+            connections,
+            services,
+            config,
+            used,
+            results,
+            agents,
+            rules,
+            problems,
+        })
+    }
+
+    pub(crate) fn all_passed(&self) -> bool {
         let databases = self.connections.iter().map(|(_, result)| result);
         self.problems.is_empty() && self.results.values().chain(databases).all(Result::is_ok)
     }

@@ -12,10 +12,12 @@ mod chat_input;
 mod config;
 mod conversations;
 mod demo;
+mod doctor;
 mod exit;
 mod export;
 mod goal_text;
 mod hint;
+mod init;
 mod interactive;
 mod journal;
 mod live;
@@ -41,6 +43,7 @@ mod serve;
 mod sharing;
 mod show;
 mod signals;
+mod start_screen;
 mod steer;
 mod steps;
 mod summary;
@@ -138,7 +141,12 @@ fn fail(error: &anyhow::Error, output: &Output) -> Exit {
 
 async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
     let (db, file) = (arguments.db, arguments.config);
-    match arguments.command {
+    let Some(command) = arguments.command else {
+        return start_screen::show(db, file, output).await;
+    };
+    match command {
+        Command::Init(command) => init::init(file, command, output).await,
+        Command::Doctor(command) => doctor::doctor(db, file, &command, output).await,
         Command::Run(command) => run::start(db, file, command, output).await,
         Command::Chat(command) => chat::chat(db, file, command, output).await,
         Command::Conversations(command) => conversations::conversations(db, command, output).await,

@@ -53,20 +53,7 @@ pub(crate) async fn runs(
             );
             let _ = writeln!(text, "{object}");
         } else {
-            let goal: String = sanitize(&record.goal)
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .take(80)
-                .collect();
-            let state = style(format!("{:<12}", state_text(record))).bold();
-            let _ = writeln!(
-                text,
-                "{}  {}  {state}  {goal}",
-                record.run.short(),
-                local(record.created_at)
-            );
+            let _ = writeln!(text, "{}", run_line(record));
             let damage = problem.map(|problem| format!("problem: {problem}"));
             let worktree = worktree.map(|folder| sanitize(&format!("worktree: {}", folder.display())));
             for line in damage
@@ -92,6 +79,18 @@ pub(crate) async fn runs(
         ));
     }
     Ok(Exit::Success)
+}
+
+/// A run with its id, time, state and goal, in one line.
+pub(crate) fn run_line(record: &RunRecord) -> String {
+    let goal = sanitize(&record.goal);
+    let goal: String = goal.lines().next().unwrap_or_default().chars().take(80).collect();
+    let state = style(format!("{:<12}", state_text(record))).bold();
+    format!(
+        "{}  {}  {state}  {goal}",
+        record.run.short(),
+        local(record.created_at)
+    )
 }
 
 /// The runs that the options select.

@@ -40,6 +40,7 @@ use dirigent_core::price::Price;
 use dirigent_model::ModelLimits;
 
 pub use dirigent_model::Provider;
+pub use dirigent_model::provider::PROVIDERS;
 pub use error::{ConfigError, Origin};
 use layer::{Layer, Origins, SettingOrigin, read_file};
 pub use model::{ApiKey, ModelSettings};
