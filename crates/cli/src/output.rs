@@ -6,6 +6,9 @@ use std::sync::OnceLock;
 
 use console::Style;
 pub(crate) use dirigent::render::{escape_invisible, sanitize};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use crate::exit::Exit;
 
 pub(crate) struct Output {
     interactive: bool,
@@ -105,6 +108,31 @@ impl Output {
     pub(crate) fn ask(&self, question: &str) -> Option<String> {
         self.write(&[question.as_bytes()]);
         read_line()
+    }
+
+    /// Asks for a line on the terminal, which does not show what is typed; `None` at the end of the input, or if the terminal cannot hide it.
+    pub(crate) fn ask_secret(&self, question: &str) -> Option<String> {
+        let terminal = io::stdin();
+        let shown = tcgetattr(&terminal).ok()?;
+        let mut hidden = shown.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        hidden.local_modes.insert(LocalModes::ECHONL);
+        // Before the question, so that nothing that is typed after it is shown.
+        tcsetattr(&terminal, OptionalActions::Now, &hidden).ok()?;
+        let line = self.ask(question);
+        tcsetattr(&terminal, OptionalActions::Now, &shown).ok()?;
+        line
+    }
+
+    /// Makes Ctrl-C show again what is typed, before it ends the process. For a command that has nothing else to end.
+    pub(crate) fn end_on_interrupt() {
+        let shown = tcgetattr(io::stdin()).ok();
+        tokio::spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                let _ = shown.map(|shown| tcsetattr(io::stdin(), OptionalActions::Now, &shown));
+                std::process::exit(Exit::Cancelled.code().into());
+            }
+        });
     }
 
     /// Asks for a line without blocking the thread. If the caller stops waiting, the thread stays behind and consumes the next line, so

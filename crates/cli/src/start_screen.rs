@@ -58,7 +58,7 @@ fn model(config: &Config) -> String {
         Ok(model) if model.provider.is_some() => {
             format!("Dirigent asks {} ({}).", sanitize(&model.name), sanitize(model.display_url()))
         }
-        _ => "Dirigent uses its offline model, which understands a small set of goals. Choose another: dirigent init".to_owned(),
+        _ => "Dirigent uses its offline model, which understands a small set of goals.\nChoose another: dirigent init".to_owned(),
     }
 }
 

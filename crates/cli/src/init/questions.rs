@@ -1,6 +1,6 @@
 //! The questions of `init` at a terminal.
 
-use console::{Term, style};
+use console::style;
 use dirigent::config::{PROVIDERS, Provider};
 
 use super::local_servers::{self, LocalServer, models_of};
@@ -12,6 +12,7 @@ const LISTED: usize = 20;
 
 /// Asks for a model; `None` if the input ends.
 pub(super) async fn ask(output: &Output) -> anyhow::Result<Option<ModelTable>> {
+    Output::end_on_interrupt();
     output.note("Looking for model servers on this computer …");
     let found = local_servers::find().await;
     let mut choices: Vec<String> = PROVIDERS.iter().map(|provider| provider_line(provider)).collect();
@@ -73,7 +74,12 @@ fn choose(choices: &[String], output: &Output) -> Option<usize> {
 async fn hosted(provider: &Provider, output: &Output) -> Option<ModelTable> {
     let key = match set_variable(provider) {
         Some(_) => None,
-        None => Some(secret(&format!("API key of {}: ", provider.name), output)?),
+        None => Some(
+            output
+                .ask_secret(&format!("API key of {}: ", provider.name))?
+                .trim()
+                .to_owned(),
+        ),
     };
     let models = models_of(provider.name, "", key.as_deref())
         .await
@@ -100,7 +106,8 @@ fn local(server: &LocalServer, output: &Output) -> Option<ModelTable> {
 async fn other(output: &Output) -> Option<ModelTable> {
     let address = line("Address, such as https://openrouter.ai/api/v1: ", output)?;
     output.note("Press Enter if the server needs no key.");
-    let key = Some(secret("API key: ", output)?).filter(|key| !key.is_empty());
+    let key = output.ask_secret("API key: ")?;
+    let key = Some(key.trim().to_owned()).filter(|key| !key.is_empty());
     let models = models_of("openai", &address, key.as_deref())
         .await
         .unwrap_or_default();
@@ -153,11 +160,4 @@ fn line(question: &str, output: &Output) -> Option<String> {
             return Some(answer.trim().to_owned());
         }
     }
-}
-
-/// Asks for a secret, which the terminal does not show.
-fn secret(question: &str, output: &Output) -> Option<String> {
-    output.note(question.trim_end());
-    let typed = Term::stderr().read_secure_line().ok()?;
-    Some(typed.trim().to_owned())
 }
