@@ -1,5 +1,6 @@
 //! The orchestrator of runs, as programs use it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use dirigent_runtime::{
     Events, Orchestrator, PendingMessage, Resume, RunHandle, RunServices, SteerOutcome, UserPresence,
     WhenShared, check_message, pending_messages, read_run, record_run,
 };
-use dirigent_store::{Journal, MessageId, MessageState, RunFilter, RunPage, RunRecord};
+use dirigent_store::{Journal, MessageId, MessageState, RunChanges, RunFilter, RunPage, RunRecord};
 use dirigent_tools::{Confinement, repository_summary};
 
 use crate::agents::{Agents, RunSpecFactory};
@@ -461,6 +462,23 @@ impl Dirigent {
     /// An unknown run.
     pub async fn record(&self, run: RunId) -> Result<RunRecord, DirigentError> {
         self.reading(move |journal| journal.run(run)).await
+    }
+
+    /// Returns the journal's records of these runs, in no particular order. Runs that do not exist are left out.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn records(&self, runs: BTreeSet<RunId>) -> Result<Vec<RunRecord>, DirigentError> {
+        self.reading(move |journal| journal.records(&runs)).await
+    }
+
+    /// Watches which runs of the journal change from now on, whichever process owns them. A caller that first watches and then lists the runs
+    /// misses none.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn run_changes(&self) -> Result<RunChanges, DirigentError> {
+        self.reading(Journal::run_changes).await
     }
 
     /// Plans how to undo all file changes of a run, or those after its journal entry `after`. For a fork without `after`, only the

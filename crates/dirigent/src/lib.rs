@@ -95,11 +95,12 @@ pub use dirigent_core::view::{Event, EventKind, RunView};
 pub use dirigent_mcp as mcp;
 pub use dirigent_offline::OfflineModel;
 pub use dirigent_runtime::{
-    Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence, WhenShared,
+    Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence, ViewChanges,
+    WhenShared,
 };
 pub use dirigent_store::{
-    ConversationFilter, JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState, PausedRuns,
-    Pruned, PrunedRun, RunFilter, RunPage, RunRecord, RunState, StoreError,
+    ChangedRuns, ConversationFilter, JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState,
+    PausedRuns, Pruned, PrunedRun, RunChanges, RunFilter, RunPage, RunRecord, RunState, StoreError,
 };
 pub use dirigent_tools::{
     Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, RepositoryError, Sandbox,

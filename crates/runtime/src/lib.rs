@@ -61,7 +61,7 @@ mod when_shared;
 pub use change_diffs::{ChangeDiffs, CommandDiff, CommandFileDiff, FileDiff, change_diffs, diff_bytes};
 pub use deltas::Delta;
 pub use error::RuntimeError;
-pub use events::Events;
+pub use events::{Events, ViewChanges};
 pub use handle::RunHandle;
 pub use journal_reader::read_run;
 pub use orchestrator::Orchestrator;
