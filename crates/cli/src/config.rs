@@ -21,6 +21,7 @@ use crate::exit::Exit;
 use crate::mcp_text::{endpoint_of, skipped_line};
 use crate::open::{build, open_if_exists};
 use crate::output::{Output, sanitize};
+use crate::serve::usable_webhooks;
 
 /// Loads the configuration, overridden by the file of `--config` and the model of `--model`.
 pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Config, DirigentError> {
@@ -74,7 +75,12 @@ pub(crate) async fn check(
 ) -> anyhow::Result<Exit> {
     let config = load(file, command.model.model.clone())?;
     let folder = Path::new(".").canonicalize()?;
-    let agents = Dirigent::builder().config(&config).agents(Some(&folder)).await?;
+    let mut builder = Dirigent::builder().config(&config);
+    if let Some(path) = &db {
+        // Agent files may name the tools of services that are stored in the journal.
+        builder = builder.journal(path);
+    }
+    let agents = builder.agents(Some(&folder)).await?;
     let used = config.used_models();
     let mut results = BTreeMap::new();
     for reference in &used {
@@ -92,9 +98,11 @@ pub(crate) async fn check(
         connections.push(test.await?);
     }
     let services = services(db.clone(), &config, &folder).await;
-    let problems = missing_base_prompts(db.clone(), &config)
+    let mut problems = missing_base_prompts(db.clone(), &config)
         .await
         .unwrap_or_default();
+    // In the words in which `serve` refuses to start.
+    problems.extend(usable_webhooks(&config).err().map(|error| format!("{error:#}")));
     let (rules, unread) = match approvals::rules(db).await {
         Ok(rules) => (rules, None),
         Err(error) => (
@@ -243,7 +251,7 @@ struct CheckReport {
     agents: Agents,
     notes: Vec<String>,
     rules: Vec<ApprovalRule>,
-    /// The problems that prevent runs from starting, except those of models and databases.
+    /// The problems that prevent runs or the service from starting, except those of models and databases.
     problems: Vec<String>,
 }
 
