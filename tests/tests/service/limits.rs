@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dirigent::OfflineModel;
 use dirigent_server::{ServerLimits, ServerOptions};
-use dirigent_tests::scripted::{Gate, Scripted, says};
+use dirigent_tests::scripted::{Gate, Reply, Scripted, says};
 use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
 use serde_json::json;
@@ -297,15 +297,66 @@ async fn host_3_many_slow_clients_do_not_keep_others_out() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn host_3_a_thousand_idle_streams_do_not_disturb_the_server_or_its_runs() {
-    const STREAMS: usize = 1_000;
+/// Lets this process open as many connections as the system allows.
+fn allow_many_connections() {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
     let raised = rustix::process::Rlimit {
         current: most,
         maximum: most,
     };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+}
+
+#[tokio::test]
+async fn host_8_the_end_comes_in_time_with_a_thousand_streams_and_twenty_running_conversations() {
+    const STREAMS: usize = 1_000;
+    const CONVERSATIONS: usize = 20;
+    allow_many_connections();
+    let change = limited(|limits| {
+        limits.requests = STREAMS + CONVERSATIONS + 1;
+        limits.connections = STREAMS + CONVERSATIONS + 10;
+    });
+    let model = Scripted::new().lead((0..CONVERSATIONS).map(|_| Reply::Never).collect::<Vec<_>>());
+    let mut server = TestServer::with_options(Stage::new(), model.clone(), change).await;
+    let mut turns = Vec::new();
+    for number in 0..CONVERSATIONS {
+        let context = server.begin_conversation(&json!({})).await;
+        let message = json!({"message": format!("Say done {number}")});
+        let path = format!("{context}/messages");
+        let mut turn = server.client.stream("POST", &path, &[], Some(&message)).await;
+        turn.wait_for_run_event("agent_started").await;
+        turns.push((context, turn));
+    }
+    let mut streams = Vec::new();
+    for number in 0..STREAMS {
+        let path = match number % 2 {
+            0 => "/v1/events".to_owned(),
+            _ => format!("{}/events", turns[number % CONVERSATIONS].0),
+        };
+        let stream = server.client.stream("GET", &path, &[], None).await;
+        assert_eq!(stream.status, 200);
+        streams.push(stream);
+    }
+    server.begin_to_stop();
+    let turns = turns.into_iter().map(|(_, turn)| turn);
+    for mut stream in streams.into_iter().chain(turns) {
+        let end = stream.wait_for(|event| event.name == "end").await;
+        assert_eq!(end.data["reason"], "shutting_down");
+    }
+    // Fails if the time of the end is over.
+    let dirigent = server.dirigent.clone();
+    let _stage = server.stopped().await;
+    let interrupted = dirigent::RunFilter::new().state(dirigent::RunState::Interrupted);
+    assert_eq!(
+        dirigent.runs(interrupted).await.unwrap().total,
+        CONVERSATIONS as u64
+    );
+}
+
+#[tokio::test]
+async fn host_3_a_thousand_idle_streams_do_not_disturb_the_server_or_its_runs() {
+    const STREAMS: usize = 1_000;
+    allow_many_connections();
     let change = limited(|limits| {
         limits.requests = STREAMS + 1;
         limits.connections = STREAMS + 10;
