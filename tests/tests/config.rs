@@ -128,7 +128,10 @@ async fn host_6_a_cost_limit_without_a_known_price_causes_a_warning() {
 #[test]
 fn host_3_config_check_reports_webhooks_in_the_words_with_which_serve_refuses_to_start() {
     for (webhook, expected) in [
-        ("url = \"https://example.com/hook\"\n", "`secret` is not set"),
+        (
+            "url = \"https://example.com/hook\"\n",
+            "`webhooks.chat.secret` is not set: set it",
+        ),
         (
             "url = \"https://example.com/hook\"\nsecret = \"${HOOK_SECRET}\"\n",
             "the webhook `chat` has no secret: set the variable HOOK_SECRET to at least 16 characters",
