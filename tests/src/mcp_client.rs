@@ -18,6 +18,9 @@ use crate::stage::Stage;
 type Input = Box<dyn AsyncRead + Send + Unpin>;
 type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
+/// The version of the protocol that clients offer unless a test says otherwise.
+const VERSION: &str = "2025-06-18";
+
 /// A client and its server.
 pub struct McpClient {
     input: Lines<BufReader<Input>>,
@@ -43,13 +46,34 @@ enum ServerEnd {
 impl McpClient {
     /// Connects to a server of this process, for the workspace of the stage.
     pub async fn of(dirigent: Dirigent, stage: &Stage, decider: Decider, capabilities: Value) -> McpClient {
+        McpClient::in_process(dirigent, stage, decider, VERSION, capabilities).await
+    }
+
+    /// Connects to a server of this process with another version of the protocol.
+    pub async fn with_version(dirigent: Dirigent, stage: &Stage, version: &str) -> McpClient {
+        McpClient::in_process(dirigent, stage, Decider::Person, version, json!({})).await
+    }
+
+    async fn in_process(
+        dirigent: Dirigent,
+        stage: &Stage,
+        decider: Decider,
+        version: &str,
+        capabilities: Value,
+    ) -> McpClient {
         // A pipe for each direction, so that the end of one can be seen.
         let (writer, input) = tokio::io::duplex(1 << 16);
         let (output, reader) = tokio::io::duplex(1 << 16);
         let server = McpServer::new(dirigent, &stage.workspace(), decider).unwrap();
         let task = tokio::spawn(server.serve(input, output, std::future::pending()));
         let server = ServerEnd::Task(task);
-        McpClient::connect(Box::new(reader), Box::new(writer), server, capabilities).await
+        McpClient::connect(
+            (Box::new(reader), Box::new(writer)),
+            server,
+            version,
+            capabilities,
+        )
+        .await
     }
 
     /// Starts a command, and connects to its standard streams.
@@ -61,10 +85,21 @@ impl McpClient {
         let mut child = tokio::process::Command::from(command).spawn().unwrap();
         let (reader, writer) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
         let server = ServerEnd::Process(child);
-        McpClient::connect(Box::new(reader), Box::new(writer), server, capabilities).await
+        McpClient::connect(
+            (Box::new(reader), Box::new(writer)),
+            server,
+            VERSION,
+            capabilities,
+        )
+        .await
     }
 
-    async fn connect(input: Input, output: Output, server: ServerEnd, capabilities: Value) -> McpClient {
+    async fn connect(
+        (input, output): (Input, Output),
+        server: ServerEnd,
+        version: &str,
+        capabilities: Value,
+    ) -> McpClient {
         let mut client = McpClient {
             input: BufReader::new(input).lines(),
             output: Some(output),
@@ -76,7 +111,7 @@ impl McpClient {
             notified: Vec::new(),
         };
         let hello = json!({
-            "protocolVersion": "2025-06-18",
+            "protocolVersion": version,
             "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"},
         });

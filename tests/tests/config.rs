@@ -125,6 +125,36 @@ async fn host_6_a_cost_limit_without_a_known_price_causes_a_warning() {
     }
 }
 
+#[test]
+fn host_3_config_check_reports_webhooks_in_the_words_with_which_serve_refuses_to_start() {
+    for (webhook, expected) in [
+        (
+            "url = \"https://example.com/hook\"\n",
+            "`webhooks.chat.secret` is not set: set it",
+        ),
+        (
+            "url = \"https://example.com/hook\"\nsecret = \"${HOOK_SECRET}\"\n",
+            "the webhook `chat` has no secret: set the variable HOOK_SECRET to at least 16 characters",
+        ),
+    ] {
+        let place = place(&format!("[webhooks.chat]\n{webhook}"));
+        let refused = ended(&mut place.command(["serve", "--listen", "127.0.0.1:0"]));
+        assert_ne!(refused.status.code(), Some(0), "{refused}");
+        let said = refused.stderr.trim().trim_start_matches("error: ");
+        let said = said.split(['\n']).next().unwrap().to_owned();
+        assert!(said.contains(expected), "{refused}");
+        let checked = check(&place, &["--offline"], &[]).with_code(7);
+        assert!(checked.stdout.contains(&said), "{checked}\n{said}");
+        let json = check(&place, &["--offline", "--json"], &[]).with_code(7);
+        let json: Value = serde_json::from_str(&json.stdout).unwrap();
+        assert!(json["problems"][0].as_str().unwrap().contains(expected), "{json}");
+    }
+    let secret = [("HOOK_SECRET", "0123456789abcdef")];
+    let place = place("[webhooks.chat]\nurl = \"https://example.com/hook\"\nsecret = \"${HOOK_SECRET}\"\n");
+    let fine = check(&place, &["--offline"], &secret).with_code(0);
+    assert!(!fine.stdout.contains("0123456789abcdef"), "{fine}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn host_3_config_check_shows_settings_sources_and_connection_tests() {
     let server = serve(script()).await;

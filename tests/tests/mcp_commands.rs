@@ -385,6 +385,99 @@ fn mcp_1_a_projects_file_is_shown_and_used_only_once_it_is_trusted() {
 }
 
 #[test]
+fn mcp_1_each_service_of_an_import_that_cannot_start_is_reported() {
+    const COUNT: usize = 24;
+    let place = Place::new();
+    let server = server(&["fails"]);
+    let broken = |number| {
+        let settings = json!({"command": server[0], "args": server[1..]});
+        (format!("broken{number}"), settings)
+    };
+    let services: serde_json::Map<String, Value> = (0..COUNT).map(broken).collect();
+    place.write("many.json", &json!({"mcpServers": services}).to_string());
+    let imported = mcp(&place, &["import", "work/many.json"]).with_code(1);
+    let reports = imported.stderr.matches("is saved, but cannot be started").count();
+    assert_eq!(reports, COUNT, "{imported}");
+}
+
+#[test]
+fn mcp_1_list_says_why_runs_do_not_use_a_service_and_what_to_do() {
+    let place = Place::new();
+    succeeds(add(&place, "idle", &[], &[]));
+    succeeds(mcp(&place, &["stop", "idle"]));
+    succeeds(add(&place, "off", &[], &[]));
+    succeeds(mcp(&place, &["update", "off", "--enabled", "false"]));
+    let _ = add(&place, "broken", &[], &["fails"]).with_code(1);
+    place.write(
+        ".mcp.json",
+        &json!({"mcpServers": {"parrot": {"command": "parrot"}}}).to_string(),
+    );
+    let list = mcp(&place, &["list"]).with_code(0).stdout;
+    for part in [
+        "you have stopped it: dirigent mcp start idle",
+        "its settings disable it: dirigent mcp update off --enabled true",
+        "dirigent mcp logs broken, then dirigent mcp start broken",
+        "not trusted yet, so it is not used: read it, then dirigent mcp trust",
+    ] {
+        assert!(list.contains(part), "{part}: {list}");
+    }
+    let shown = mcp(&place, &["show", "idle"]).with_code(0).stdout;
+    assert!(shown.contains("you have stopped it"), "{shown}");
+}
+
+#[test]
+fn mcp_2_the_mark_of_changed_tools_goes_away_when_the_user_has_seen_them() {
+    let place = Place::new();
+    let source = fs::read_to_string(root().join("crates/mcp/tests/server.py")).unwrap();
+    place.write("server.py", &source);
+    let script = place.folder().join("work/server.py").display().to_string();
+    succeeds(mcp(&place, &["add", "echo", "--", "/usr/bin/python3", &script]));
+    place.write("server.py", &source.replace("Does ", "Now does "));
+    succeeds(mcp(&place, &["start", "echo"]));
+    let list = mcp(&place, &["list"]).with_code(0).stdout;
+    assert!(
+        list.contains("some changed") && list.contains("dirigent mcp show echo"),
+        "{list}"
+    );
+    let shown = mcp(&place, &["show", "echo"]).with_code(0);
+    assert!(shown.stdout.contains("check what it does now"), "{shown}");
+    let again = mcp(&place, &["show", "echo"]).with_code(0);
+    assert!(!again.stdout.contains("changed"), "{again}");
+    assert!(again.stdout.contains("Now does echo"), "{again}");
+}
+
+#[test]
+fn mcp_2_config_check_and_prompts_know_the_services_of_the_journal_that_the_option_names() {
+    let place = Place::new();
+    let server = server(&[]);
+    // The place's journal is not the default one.
+    let with_journal = |arguments: &[&str]| place.dirigent(arguments);
+    let _ = with_journal(&["mcp", "add", "echo", "--", &server[0], &server[1]]).with_code(0);
+    let agent =
+        "---\nname: parrot\ndescription: Repeats words\ntools: [mcp__echo__echo]\n---\nYou are a parrot.\n";
+    let folder = place.folder().join("home/.config/dirigent/agents");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("parrot.md"), agent).unwrap();
+    let checked = with_journal(&["config", "check", "--offline"]).with_code(0);
+    assert!(
+        !checked.stdout.contains("mcp__echo__echo"),
+        "no complaint: {checked}"
+    );
+    let shown = with_journal(&[
+        "prompts",
+        "show",
+        "--agent",
+        "parrot",
+        "--workspace",
+        "work",
+        "--json",
+    ])
+    .with_code(0);
+    assert!(shown.stdout.contains("mcp__echo__echo"), "{shown}");
+    assert!(shown.stdout.contains("Does echo"), "{shown}");
+}
+
+#[test]
 fn mcp_1_help_says_when_services_run() {
     let help = Place::new().dirigent(["mcp", "--help"]).with_code(0).stdout;
     insta::assert_snapshot!(help);

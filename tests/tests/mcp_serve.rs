@@ -9,7 +9,7 @@ use dirigent_server::Decider;
 use dirigent_tests::cli::{Place, binary};
 use dirigent_tests::mcp_client::{McpClient, text};
 use dirigent_tests::scripted::{Reply, Scripted, achieved, call, says};
-use dirigent_tests::stage::{Stage, decision, until_free};
+use dirigent_tests::stage::{Stage, decision, pass, until_free};
 use serde_json::{Value, json};
 
 /// A client that can ask its user.
@@ -333,6 +333,104 @@ async fn approve_3_a_form_is_closed_when_somebody_else_has_decided() {
         .find(|message| message["method"] == "notifications/cancelled");
     assert_eq!(closed.unwrap()["params"]["requestId"], client.asked[0]["id"]);
     client.close().await;
+}
+
+/// A run that has stopped with an open question, because its process has ended.
+async fn stopped_with_a_question(stage: &Stage) -> dirigent::RunId {
+    let dirigent = stage.builder(asks_for_a_town()).build().await.unwrap();
+    let goal = stage.goal("Choose a town").user(dirigent::UserPresence::Present);
+    let run = dirigent.start(goal).await.unwrap();
+    let mut events = run.events(0);
+    dirigent_tests::stage::until(&mut events, |kind| {
+        matches!(kind, dirigent::EventKind::QuestionAsked { .. })
+    })
+    .await;
+    dirigent.shutdown().await.unwrap();
+    until_free(&dirigent, run.id()).await;
+    run.id()
+}
+
+#[tokio::test]
+async fn paor_9_a_form_about_a_stopped_run_stays_open_with_heartbeats_until_another_process_goes_on() {
+    let stage = Stage::new();
+    let run = stopped_with_a_question(&stage).await;
+    let (_dirigent, mut client) = client(&stage, &Scripted::new(), asks()).await;
+    let wait = json!({"name": "wait_run", "arguments": {"run": run, "timeout": 60}, "_meta": {"progressToken": "p"}});
+    let wait = client.begin("tools/call", wait).await;
+    while client.asked.is_empty() {
+        client.receive().await.unwrap();
+    }
+    // While nothing happens, the client is told only that the call still waits.
+    for beats in 1..=2 {
+        pass(std::time::Duration::from_secs(11)).await;
+        let is_beat = |message: &&Value| message["params"]["message"] == "Still waiting";
+        while client.notified.iter().filter(is_beat).count() < beats {
+            client.receive().await.unwrap();
+        }
+    }
+    let model = Scripted::new().lead([says("It is decided.")]);
+    let other = stage.builder(model).build().await.unwrap();
+    other.answer(run, None, "1").await.unwrap();
+    let resume = dirigent::Resume::new().user(dirigent::UserPresence::Present);
+    other.resume(run, resume).await.unwrap().outcome().await.unwrap();
+    let ended = client.response(wait).await;
+    let state = &ended["result"]["structuredContent"]["state"];
+    assert_eq!(state, "goal_achieved", "{ended}");
+    let closed = client
+        .notified
+        .iter()
+        .find(|message| message["method"] == "notifications/cancelled");
+    assert_eq!(closed.unwrap()["params"]["requestId"], client.asked[0]["id"]);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn host_3_the_roots_are_learnt_by_the_first_call_that_needs_them_and_when_they_change() {
+    let (stage, root, other) = (Stage::new(), Stage::new(), Stage::new());
+    let model = Scripted::new().lead([says("One.")]);
+    let dirigent = stage.builder(model).build().await.unwrap();
+    let run = dirigent.start(root.goal("Say one")).await.unwrap();
+    run.outcome().await.unwrap();
+    let capabilities = json!({"roots": {"listChanged": true}});
+    let mut client = McpClient::of(dirigent, &stage, Decider::Person, capabilities).await;
+    let named =
+        |stage: &Stage| json!({"roots": [{"uri": format!("file://{}", stage.workspace().display())}]});
+    client.answers.push_back(named(&root));
+    let status = client.call("run_status", json!({"run": run.id()})).await;
+    assert_eq!(status["structuredContent"]["state"], "goal_achieved", "{status}");
+    // It is asked once.
+    client.call("run_status", json!({"run": run.id()})).await;
+    assert_eq!(client.asked.len(), 1, "{:?}", client.asked);
+
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+    client.send(&changed).await;
+    client.answers.push_back(named(&other));
+    let refused = client.call("run_status", json!({"run": run.id()})).await;
+    assert!(text(&refused).contains("this server is limited to"), "{refused}");
+    assert_eq!(client.asked.len(), 2, "{:?}", client.asked);
+    client.close().await;
+}
+
+/// Versions with `initialize` are negotiated down to the newest that the server has.
+#[tokio::test]
+async fn host_3_initialize_agrees_on_a_version_that_both_sides_have() {
+    let stage = Stage::new();
+    let (_dirigent, client) = client(&stage, &Scripted::new(), json!({})).await;
+    assert_eq!(client.initialized["protocolVersion"], "2025-06-18");
+    client.close().await;
+    for (offered, agreed) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-11-25", "2025-11-25"),
+        // It has no `initialize`, so a client that sends one nevertheless gets the newest version that has it.
+        ("2026-07-28", "2025-11-25"),
+        ("2099-01-01", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
+        let client = McpClient::with_version(dirigent, &stage, offered).await;
+        assert_eq!(client.initialized["protocolVersion"], agreed, "{offered}");
+        client.close().await;
+    }
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use crate::exit::Exit;
 use crate::mcp_text::{endpoint_of, skipped_line};
 use crate::open::{build, open_if_exists};
 use crate::output::{Output, sanitize};
+use crate::serve::usable_webhooks;
 
 /// Loads the configuration, overridden by the file of `--config` and the model of `--model`.
 pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Config, DirigentError> {
@@ -210,7 +211,7 @@ pub(crate) struct CheckReport {
     agents: Agents,
     pub(crate) notes: Vec<String>,
     rules: Vec<ApprovalRule>,
-    /// The problems that prevent runs from starting, except those of models and databases.
+    /// The problems that prevent runs or the service from starting, except those of models and databases.
     pub(crate) problems: Vec<String>,
 }
 
@@ -218,16 +219,23 @@ impl CheckReport {
     /// Reads what runs in the current folder would use, and tests the connections, unless `offline`.
     pub(crate) async fn examine(db: Option<PathBuf>, config: Config, offline: bool) -> anyhow::Result<Self> {
         let folder = Path::new(".").canonicalize()?;
-        let agents = Dirigent::builder().config(&config).agents(Some(&folder)).await?;
+        let mut builder = Dirigent::builder().config(&config);
+        if let Some(path) = &db {
+            // Agent files may name the tools of services that are stored in the journal.
+            builder = builder.journal(path);
+        }
+        let agents = builder.agents(Some(&folder)).await?;
         let used = config.used_models();
         let mut results = BTreeMap::new();
         for reference in &used {
             results.insert(reference.clone(), test_model(&config, reference, offline).await);
         }
         let connections = test_databases(&config, &folder, offline).await?;
-        let problems = missing_base_prompts(db.clone(), &config)
+        let mut problems = missing_base_prompts(db.clone(), &config)
             .await
             .unwrap_or_default();
+        // In the words in which `serve` refuses to start.
+        problems.extend(usable_webhooks(&config).err().map(|error| format!("{error:#}")));
         let (services, unlisted) = match services(db.clone(), &config, &folder).await {
             Ok(services) => (services, None),
             Err(error) => (

@@ -20,7 +20,9 @@ use crate::config;
 use crate::exit::Exit;
 use crate::hint::change_service;
 use crate::mcp_settings::{as_options, changed, with_options};
-use crate::mcp_text::{endpoint_of, line, list_text, show_text, skipped_line, tools_text, untrusted_text};
+use crate::mcp_text::{
+    enable_service, endpoint_of, line, list_text, show_text, skipped_line, tools_text, untrusted_text,
+};
 use crate::open::build;
 use crate::output::{Output, sanitize};
 use crate::request_text::one_line;
@@ -239,6 +241,11 @@ async fn show(dirigent: &Dirigent, command: &ShowServiceCommand, output: &Output
         true => render::service(&service).to_string(),
         false => show_text(&service),
     });
+    let changes = service.last_start.as_ref().map_or(0, |start| start.changed.len());
+    if changes > 0 && !command.json {
+        dirigent.acknowledge_tool_changes(&service).await?;
+        output.note("you have seen what has changed: the marks are removed");
+    }
     Ok(Exit::Success)
 }
 
@@ -263,13 +270,6 @@ async fn start(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) -
         service.name
     ));
     Ok(Exit::Success)
-}
-
-fn enable_service(service: &RegisteredService) -> String {
-    match &service.origin {
-        ServiceOrigin::Store { .. } => format!("dirigent mcp update {} --enabled true", service.name),
-        origin => change_service(&service.name, origin),
-    }
 }
 
 async fn stop(dirigent: &Dirigent, command: &ServiceCommand, output: &Output) -> anyhow::Result<Exit> {

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use console::style;
-use dirigent::mcp::SkippedService;
+use dirigent::mcp::{ServiceState, SkippedService};
 use dirigent::services::{RegisteredService, ServiceList, ServiceOrigin, ServiceSettings, UntrustedServices};
 
+use crate::hint::change_service;
 use crate::request_text::one_line;
 use crate::time::local;
 
@@ -14,14 +15,17 @@ pub(crate) fn list_text(listed: &ServiceList) -> String {
     let mut text = String::new();
     for service in &listed.services {
         let _ = writeln!(text, "{}", line(service));
+        if let Some(reason) = reason(service) {
+            let _ = writeln!(text, "    {}", one_line(&reason));
+        }
         for hidden in &service.hides {
             let _ = writeln!(text, "    hides the one from {}", one_line(&hidden.to_string()));
         }
     }
     if let Some(file) = &listed.untrusted {
         let title = match file.changed {
-            true => "changed since you trusted it",
-            false => "not trusted yet",
+            true => "changed since you trusted it, so it is not used: read it, then dirigent mcp trust",
+            false => "not trusted yet, so it is not used: read it, then dirigent mcp trust",
         };
         let _ = writeln!(text, "{}", style(title).yellow().bold());
         let path = file.path.display().to_string();
@@ -62,6 +66,39 @@ pub(crate) fn line(service: &RegisteredService) -> String {
         style(format!("({})", origin(&service.origin))).dim(),
         one_line(&endpoint(service))
     )
+}
+
+/// Why runs do not use a service, or some of its tools, and what to do; `None` if they do.
+fn reason(service: &RegisteredService) -> Option<String> {
+    let name = &service.name;
+    let error = service.last_start.as_ref().and_then(|start| start.error.as_ref());
+    let changed = service.last_start.as_ref().map_or(0, |start| start.changed.len());
+    match service.state_name() {
+        "disabled" => Some(format!("its settings disable it: {}", enable_service(service))),
+        "stopped" => Some(format!("you have stopped it: dirigent mcp start {name}")),
+        "error" => {
+            let error = match (&service.state, error) {
+                (ServiceState::Error { reason, .. }, _) => reason,
+                (_, Some(error)) => error,
+                (_, None) => return None,
+            };
+            Some(format!(
+                "{error}: dirigent mcp logs {name}, then dirigent mcp start {name}"
+            ))
+        }
+        _ if changed > 0 => Some(format!(
+            "tools have changed since they were listed first: dirigent mcp show {name}"
+        )),
+        _ => None,
+    }
+}
+
+/// How to enable a service.
+pub(crate) fn enable_service(service: &RegisteredService) -> String {
+    match &service.origin {
+        ServiceOrigin::Store { .. } => format!("dirigent mcp update {} --enabled true", service.name),
+        origin => change_service(&service.name, origin),
+    }
 }
 
 fn origin(origin: &ServiceOrigin) -> String {
@@ -134,6 +171,9 @@ pub(crate) fn skipped_line(skipped: &SkippedService) -> String {
 /// The settings of a service, and its tools.
 pub(crate) fn show_text(service: &RegisteredService) -> String {
     let mut text = format!("{}\n", line(service));
+    if let Some(reason) = reason(service) {
+        let _ = writeln!(text, "  {}", one_line(&reason));
+    }
     let settings = &service.settings;
     let mut field = |name: &str, value: Option<String>| {
         if let Some(value) = value {

@@ -168,12 +168,15 @@ async fn show_enhanced(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let config = config::load(file, command.model.model.clone())?;
+    let mut builder = Dirigent::builder().config(&config);
+    if let Some(path) = &db {
+        builder = builder.journal(path);
+    }
     let options = PromptOptions {
         mode: command.mode.into(),
         calls: command.form.map(Into::into),
         base_prompts: base_prompts(db, &config, &command).await?,
     };
-    let builder = Dirigent::builder().config(&config);
     let folder = existing_folder(&command.workspace)?;
     let prompts = builder.prompts(Some(&folder), options).await?;
     let Some(prompt) = prompts.iter().find(|prompt| prompt.agent == command.agent()) else {

@@ -89,23 +89,30 @@ fn limits(command: &ServeCommand, configured: ServiceLimits) -> ServerLimits {
             configured.max_connections,
             default.connections,
         ),
+        mcp_sessions: number(None, configured.max_mcp_sessions, default.mcp_sessions),
+        mcp_idle_time: configured.mcp_idle_time.unwrap_or(default.mcp_idle_time),
         ..default
     }
 }
 
 /// The webhooks of the configuration. They keep what they have delivered next to the journal.
 fn webhooks(config: &Config, db: &Option<PathBuf>) -> anyhow::Result<WebhookOptions> {
+    Ok(WebhookOptions {
+        hooks: usable_webhooks(config)?,
+        progress_file: Some(next_to_journal(db, "-webhooks")?),
+        ..WebhookOptions::default()
+    })
+}
+
+/// The webhooks of the configuration with their secrets.
+pub(crate) fn usable_webhooks(config: &Config) -> anyhow::Result<Vec<Webhook>> {
     let configured = config.webhooks().map_err(DirigentError::from)?;
     let variable = |name: &str| std::env::var(name).ok();
     let hooks: Result<Vec<Webhook>, WebhookError> = configured
         .iter()
         .map(|hook| Webhook::new(hook, variable))
         .collect();
-    Ok(WebhookOptions {
-        hooks: hooks.map_err(|error| UsageError(error.to_string()))?,
-        progress_file: Some(next_to_journal(db, "-webhooks")?),
-        ..WebhookOptions::default()
-    })
+    Ok(hooks.map_err(|error| UsageError(error.to_string()))?)
 }
 
 /// The file of the token: by default next to the journal.

@@ -26,7 +26,7 @@ use crate::dirigent::{Dirigent, prepare_models};
 use crate::known_tools::{check_tool_names, known_tools};
 use crate::project::EnvironmentFacts;
 use crate::service_tools::AllTools;
-use crate::services::{ServiceAccess, ServiceRegistry, stored_access};
+use crate::services::{ServiceAccess, ServiceRegistry, listed_tools, stored_access};
 use crate::start_queue::StartQueue;
 use crate::stored_settings::StoredSettings;
 use crate::system_prompts::BasePrompts;
@@ -328,15 +328,29 @@ impl Builder {
             ..StoredSettings::default()
         };
         let factory = self.factory_without_connections(models)?;
-        factory.setup_for(workspace, options.mode, &stored)
+        factory.setup_with_services(workspace, options.mode, &stored, self.listed_tools(workspace))
+    }
+
+    /// Returns the services for runs in a workspace with their tools, as far as the journal knows them. Reads the disk.
+    fn listed_tools(&self, workspace: Option<&Path>) -> (ServiceAccess, Vec<ToolSpec>) {
+        let configured = self.config.as_ref().and_then(|config| config.services().ok());
+        let listed = self
+            .existing_journal_for_reading()
+            .and_then(|journal| listed_tools(&journal, configured.unwrap_or_default(), workspace).ok());
+        listed.unwrap_or_default()
+    }
+
+    /// Opens the journal for reading; `None` if it cannot be read.
+    fn existing_journal_for_reading(&self) -> Option<Journal> {
+        let path = self.journal.clone().or_else(|| default_journal().ok());
+        let path = path.filter(|path| path.is_file())?;
+        JournalOptions::default().read_only().open(&path).ok()
     }
 
     /// Returns the services of every run, from the configuration and the journal, without opening the journal for writing. If the journal
     /// cannot be read, only the configuration's services are returned. Reads the disk.
     fn known_services(&self) -> ServiceAccess {
-        let path = self.journal.clone().or_else(|| default_journal().ok());
-        let path = path.filter(|path| path.is_file());
-        let journal = path.and_then(|path| JournalOptions::default().read_only().open(&path).ok());
+        let journal = self.existing_journal_for_reading();
         let stored = journal.and_then(|journal| stored_access(&journal).ok());
         let configured = self.config.as_ref().map(Config::service_access);
         let mut services = configured.unwrap_or_default();

@@ -18,6 +18,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use dirigent_model::{ChatCompletions, ChatModel, CompletionModel as _};
 pub use dirigent_model::{
@@ -155,16 +156,17 @@ impl Dirigent {
     ) -> Result<Completion, CompletionError> {
         self.completion_model(request.model())?;
         let request = self.with_base_prompt(request, system_prompt).await?;
-        let span = span(request.model());
-        let reply = self.completions.complete(request).instrument(span.clone()).await;
+        let recorder = SpanRecorder::new(request.model());
+        let completing = self.completions.complete(request);
+        let reply = completing.instrument(recorder.span.clone()).await;
         match reply {
             Ok(Completion::Whole { json, outcome }) => {
-                record(&span, &outcome);
+                recorder.record(&outcome);
                 Ok(Completion::Whole { json, outcome })
             }
-            Ok(Completion::Stream(stream)) => Ok(Completion::Stream(recorded(stream, span))),
+            Ok(Completion::Stream(stream)) => Ok(Completion::Stream(recorder.until_end(stream))),
             Err(error) => {
-                record_error(&span, &error);
+                recorder.record_error(&error);
                 Err(error)
             }
         }
@@ -200,16 +202,6 @@ fn prompt_error(error: DirigentError) -> CompletionError {
     }
 }
 
-/// Records the end of a stream in its span.
-fn recorded(stream: CompletionStream, span: Span) -> CompletionStream {
-    let events = stream.inspect(move |event| match event {
-        Ok(CompletionEvent::Chunk(_)) => {}
-        Ok(CompletionEvent::Done(outcome)) => record(&span, outcome),
-        Err(error) => record_error(&span, error),
-    });
-    events.boxed()
-}
-
 /// Creates the span of a request, by the OpenTelemetry conventions for generative AI (HOST-10).
 fn span(model: &str) -> Span {
     info_span!(
@@ -223,20 +215,57 @@ fn span(model: &str) -> Span {
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
         dirigent.passthrough = true,
+        http.response.status_code = Empty,
+        dirigent.duration_ms = Empty,
         "error.type" = Empty,
     )
 }
 
-fn record(span: &Span, outcome: &CompletionOutcome) {
-    span.record("gen_ai.response.model", outcome.model.as_deref());
-    span.record("gen_ai.response.finish_reasons", outcome.finish_reason.as_deref());
-    span.record("gen_ai.usage.input_tokens", outcome.input_tokens);
-    span.record("gen_ai.usage.output_tokens", outcome.output_tokens);
+/// Records how a request ended in its span.
+struct SpanRecorder {
+    span: Span,
+    begun: Instant,
 }
 
-fn record_error(span: &Span, error: &CompletionError) {
-    span.record("error.type", error.code.as_deref().unwrap_or(&error.class));
-    if error.status >= 500 {
-        tracing::warn!(parent: span, status = error.status, "a passed on request failed: {error}");
+impl SpanRecorder {
+    fn new(model: &str) -> Self {
+        SpanRecorder {
+            span: span(model),
+            begun: Instant::now(),
+        }
+    }
+
+    /// Records the end of a stream.
+    fn until_end(self, stream: CompletionStream) -> CompletionStream {
+        let events = stream.inspect(move |event| match event {
+            Ok(CompletionEvent::Chunk(_)) => {}
+            Ok(CompletionEvent::Done(outcome)) => self.record(outcome),
+            Err(error) => self.record_error(error),
+        });
+        events.boxed()
+    }
+
+    fn record(&self, outcome: &CompletionOutcome) {
+        let span = &self.span;
+        span.record("gen_ai.response.model", outcome.model.as_deref());
+        span.record("gen_ai.response.finish_reasons", outcome.finish_reason.as_deref());
+        span.record("gen_ai.usage.input_tokens", outcome.input_tokens);
+        span.record("gen_ai.usage.output_tokens", outcome.output_tokens);
+        self.record_end(200);
+    }
+
+    fn record_error(&self, error: &CompletionError) {
+        let code = error.code.as_deref().unwrap_or(&error.class);
+        self.span.record("error.type", code);
+        self.record_end(error.status);
+        if error.status >= 500 {
+            tracing::warn!(parent: &self.span, status = error.status, "a passed on request failed: {error}");
+        }
+    }
+
+    fn record_end(&self, status: u16) {
+        self.span.record("http.response.status_code", status);
+        let milliseconds = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.span.record("dirigent.duration_ms", milliseconds);
     }
 }

@@ -85,6 +85,7 @@ pub use dirigent_core::mode::Mode;
 pub use dirigent_core::phase::Phase;
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
+pub use dirigent_core::prompt::{OutputHandle, ParseHandleError};
 pub use dirigent_core::question::{OpenQuestion, Question, SelectionError, select_question};
 pub use dirigent_core::recording::{Difference, Recording};
 pub use dirigent_core::run::Report;
@@ -95,11 +96,12 @@ pub use dirigent_core::view::{Event, EventKind, RunView};
 pub use dirigent_mcp as mcp;
 pub use dirigent_offline::OfflineModel;
 pub use dirigent_runtime::{
-    Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence, WhenShared,
+    Delta, Events, OutputText, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence,
+    ViewChanges, WhenShared,
 };
 pub use dirigent_store::{
-    ConversationFilter, JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState, PausedRuns,
-    Pruned, PrunedRun, RunFilter, RunPage, RunRecord, RunState, StoreError,
+    ChangedRuns, ConversationFilter, JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState,
+    PausedRuns, Pruned, PrunedRun, RunChanges, RunFilter, RunPage, RunRecord, RunState, StoreError,
 };
 pub use dirigent_tools::{
     Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, RepositoryError, Sandbox,
@@ -107,7 +109,7 @@ pub use dirigent_tools::{
 };
 pub use error::DirigentError;
 pub use goal::Goal;
-pub use limit_text::{parse_duration, set_limit};
+pub use limit_text::{parse_dollars, parse_duration, set_limit};
 pub use paths::default_journal;
 pub use prompts::AgentPrompt;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};

@@ -11,6 +11,7 @@ use dirigent_core::tool::ToolSpec;
 
 use crate::agents::PromptOptions;
 use crate::blocking::blocking;
+use crate::services::listed_tools;
 use crate::stored_settings::StoredSettings;
 use crate::{Builder, Dirigent, DirigentError};
 
@@ -47,7 +48,8 @@ impl AgentPrompt {
 
 impl Builder {
     /// Returns the prompts and tools that the models of all agents receive before any task: the lead, the reflector and the sub-agents,
-    /// including those of the project in `workspace`. Opens no journal and asks no model.
+    /// including those of the project in `workspace`. The tools of services that agents name are those that the journal has. Reads only, and
+    /// asks no model.
     ///
     /// # Errors
     /// The errors of [`Builder::check`].
@@ -67,7 +69,8 @@ impl Builder {
 
 impl Dirigent {
     /// Returns the prompts and tools that the models of all agents of a new run receive before any task, with the agents of the project in
-    /// `workspace`. `system_prompt` names the lead's base prompt; `None` for the configured one or the default. The tools of services are left out.
+    /// `workspace`. `system_prompt` names the lead's base prompt; `None` for the configured one or the default. The tools of services that agents name are
+    /// those that the services listed last; none is started.
     ///
     /// # Errors
     /// [`SystemPromptError::NoSuchPrompt`](crate::system_prompts::SystemPromptError::NoSuchPrompt); a model that is not configured; an error of
@@ -83,8 +86,12 @@ impl Dirigent {
             rules: Vec::new(),
         };
         let (factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
+        let (configured, folder) = (self.services.configured().to_vec(), workspace.clone());
+        let listed = self
+            .reading(move |journal| listed_tools(journal, configured, folder.as_deref()))
+            .await?;
         blocking(move || {
-            let setup = factory.setup_for(workspace.as_deref(), mode, &stored)?;
+            let setup = factory.setup_with_services(workspace.as_deref(), mode, &stored, listed)?;
             Ok::<_, DirigentError>(all_prompts(&setup))
         })
         .await

@@ -208,6 +208,17 @@ impl Window {
     }
 }
 
+/// Tells when the state of a run has changed. Created by [`Events::view_changes`].
+pub struct ViewChanges(watch::Receiver<()>);
+
+impl ViewChanges {
+    /// Waits until the state has changed since the last call. Returns false once it cannot change any more, because the run has ended, no
+    /// process owns it, its entries cannot be read, or nobody watches it. Changes in quick succession count once. Cancel safe.
+    pub async fn next(&mut self) -> bool {
+        self.0.changed().await.is_ok()
+    }
+}
+
 /// The events of a run, in order and without gaps. A slow reader misses no events, because it reads events
 /// from the run log if the feed has already dropped them.
 pub struct Events {
@@ -268,6 +279,12 @@ impl Events {
         let (window, mut cursor) = (self.feed.window(), self.cursor);
         let is_current = self.older.is_empty() && matches!(window.take(&mut cursor), CursorRead::Pending);
         window.view.as_ref().filter(|_| is_current).map(read)
+    }
+
+    /// Watches the state that [`Self::with_view`] reads. The watch does not keep the events being read: it ends when the last [`Events`] of
+    /// the run is dropped.
+    pub fn view_changes(&self) -> ViewChanges {
+        ViewChanges(self.feed.grown.clone())
     }
 
     fn fail(&mut self, error: RuntimeError) -> RuntimeError {

@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::response::sse::Event as Message;
 use futures::stream::unfold;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use utoipa::IntoParams;
 
@@ -31,7 +31,7 @@ pub(crate) struct EventsQuery {
 
 /// Streams the states of all runs as they change, with `Accept: text/event-stream`; otherwise returns all as a snapshot, with the sequence number after which the stream
 /// goes on.
-#[utoipa::path(get, path = "/v1/events", tag = "Runs", params(EventsQuery),
+#[utoipa::path(get, path = "/v1/events", tag = "Runs", params(EventsQuery, schemas::LastEventHeader),
     responses((status = 200, description = "The snapshot, or the stream", body = schemas::RunStates)))]
 pub(crate) async fn events(
     State(service): State<Service>,
@@ -40,7 +40,7 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     let watcher = service.board.watch().await?;
     if !wants_events(&headers) {
-        let (_, snapshot) = snapshot(&service.board, &watcher);
+        let (_, snapshot) = watcher.snapshot();
         return Ok(json_response(&snapshot));
     }
     let after = last_event_id(&headers).or(query.after.as_deref());
@@ -58,20 +58,6 @@ pub(crate) async fn events(
         Some((message, state))
     });
     Ok(stream_of(messages))
-}
-
-/// The states of all runs, with the sequence number of the last change that they include.
-fn snapshot(board: &Board, watcher: &Watcher) -> (u64, Value) {
-    let changes = watcher.changes_since(0);
-    let seq = changes.last().map_or(0, |change| change.seq);
-    let mut runs: Vec<Value> = changes
-        .into_iter()
-        .map(|change| change.run)
-        .filter(|run| run["removed"].is_null())
-        .collect();
-    runs.sort_by_key(|run| std::cmp::Reverse(run["created_at"].as_u64()));
-    let states = json!({"id": board.id(seq), "runs": runs, "counts": board.counts()});
-    (seq, states)
 }
 
 struct AllRuns {
@@ -93,8 +79,10 @@ impl AllRuns {
             if self.has_ended {
                 return None;
             }
-            let Some(known) = self.known else {
-                let (seq, snapshot) = snapshot(&self.board, &self.watcher);
+            // A client that has not read for so long that changes were forgotten gets all runs again.
+            let changes = self.known.and_then(|known| self.watcher.changes_since(known));
+            let Some((changes, counts)) = changes else {
+                let (seq, snapshot) = self.watcher.snapshot();
                 self.known = Some(seq);
                 return Some(
                     Message::default()
@@ -103,16 +91,14 @@ impl AllRuns {
                         .data(snapshot.to_string()),
                 );
             };
-            let changes = self.watcher.changes_since(known);
             if let Some(last) = changes.last() {
                 self.known = Some(last.seq);
-                let counts = self.board.counts();
                 let messages = changes.into_iter().map(|change| {
-                    let data = json!({"run": change.run, "counts": counts});
+                    let data = format!(r#"{{"run":{},"counts":{counts}}}"#, change.run);
                     Message::default()
                         .event("run")
                         .id(self.board.id(change.seq))
-                        .data(data.to_string())
+                        .data(data)
                 });
                 self.ready = messages.collect();
                 continue;

@@ -7,16 +7,16 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use dirigent::{
-    Conversation, ConversationChanges, ConversationFilter, ConversationSettings, Cost, Mode, RunRecord,
-    Steering,
+    Conversation, ConversationChanges, ConversationFilter, ConversationSettings, Mode, RunRecord, Steering,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::entrance::json_response;
-use crate::event_stream::{self, Previews, Watched};
+use crate::event_stream::{self, Position, Previews, Watched, invalid_position};
 use crate::input::{Input, OptionalInput, Parameters, Segments, list_length};
+use crate::limits::Money;
 use crate::private_files::workspace;
 use crate::problem::Problem;
 use crate::schemas;
@@ -45,13 +45,13 @@ pub(crate) struct NewConversation {
     system_prompt: Option<String>,
     /// The maximum number of tokens of all turns.
     max_tokens: Option<u64>,
-    /// The maximum cost of all turns, in nano-dollars.
+    /// The maximum cost of all turns, in nano-dollars; or as a text in US dollars, such as `"2.50"`.
     #[schema(value_type = Option<u64>)]
-    max_cost: Option<Cost>,
+    max_cost: Option<Money>,
 }
 
 /// Creates a conversation.
-#[utoipa::path(post, path = "/context", tag = "Conversations", request_body = NewConversation, responses((status = 201, description = "The conversation, with its address in `Location`", body = schemas::Conversation)))]
+#[utoipa::path(post, path = "/context", tag = "Conversations", request_body = NewConversation, responses((status = 201, description = "The conversation, with its address in `Location`", body = schemas::Conversation, headers(("Location" = String, description = "The address of what was created")))))]
 pub(crate) async fn create(
     State(service): State<Service>,
     OptionalInput(new): OptionalInput<NewConversation>,
@@ -62,7 +62,7 @@ pub(crate) async fn create(
         model: new.model,
         system_prompt: new.system_prompt,
         max_tokens: new.max_tokens,
-        max_cost: new.max_cost,
+        max_cost: new.max_cost.map(|money| money.0),
     };
     check(&service, settings.system_prompt.as_deref()).await?;
     let conversation = match new.title {
@@ -165,10 +165,10 @@ pub(crate) struct Changes {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     max_tokens: Option<Option<u64>>,
-    /// The maximum cost of all turns, in nano-dollars.
+    /// The maximum cost of all turns, in nano-dollars; or as a text in US dollars, such as `"2.50"`.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
-    max_cost: Option<Option<Cost>>,
+    max_cost: Option<Option<Money>>,
 }
 
 /// Reads a field that is present, so that `null` differs from an absent field.
@@ -190,7 +190,7 @@ pub(crate) async fn change(
         model: changes.model,
         system_prompt: changes.system_prompt,
         max_tokens: changes.max_tokens,
-        max_cost: changes.max_cost,
+        max_cost: changes.max_cost.map(|money| money.map(|money| money.0)),
     };
     let prompt = changes.system_prompt.as_ref().and_then(Option::as_deref);
     check(&service, prompt).await?;
@@ -246,7 +246,7 @@ pub(crate) struct EventsQuery {
 }
 
 /// Streams the events of a turn.
-#[utoipa::path(get, path = "/context/{conversation}/events", tag = "Conversations", params(schemas::ContextPath, EventsQuery), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The turn has ended, and the client has all its events")))]
+#[utoipa::path(get, path = "/context/{conversation}/events", tag = "Conversations", params(schemas::ContextPath, EventsQuery, schemas::LastEventHeader), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The turn has ended, and the client has all its events")))]
 pub(crate) async fn events(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -254,16 +254,15 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
-    let last = event_stream::last_event_id(&headers).and_then(|id| id.split_once('.'));
-    let wanted =
-        match last {
-            Some((turn, _)) => Some(turn.parse().map_err(|_| {
-                Problem::invalid("`Last-Event-ID` is invalid: it is not an id of this stream")
-            })?),
-            None => query.turn,
-        };
-    let after = last.map(|(_, rest)| rest).or(query.after.as_deref());
-    let after = after.unwrap_or("0").parse()?;
+    let last = event_stream::last_event_id(&headers)
+        .map(turn_position)
+        .transpose()?;
+    let wanted = last.map(|(turn, _)| turn).or(query.turn);
+    let after = match (last, &query.after) {
+        (Some((_, after)), _) => after,
+        (None, Some(after)) => after.parse()?,
+        (None, None) => Position::after_entry(0),
+    };
     let record = turn(&service, &conversation, wanted).await?;
     let watched = Watched {
         run: record.run,
@@ -275,6 +274,16 @@ pub(crate) async fn events(
         (Some(_), None) => Ok(event_stream::stream_rest(&service, watched).await),
         _ => Ok(event_stream::stream(&service, watched)),
     }
+}
+
+/// Reads the id of an event of this stream: the number of its turn, and its position in the turn.
+fn turn_position(id: &str) -> Result<(u32, Position), Problem> {
+    let Some((turn, position)) = id.split_once('.') else {
+        return Err(invalid_position(id));
+    };
+    let turn = turn.parse().map_err(|_| invalid_position(id))?;
+    let position = position.parse().map_err(|_: Problem| invalid_position(id))?;
+    Ok((turn, position))
 }
 
 /// The run of a turn, or of the last one.

@@ -58,6 +58,10 @@ pub struct ServerLimits {
     pub connections: usize,
     /// The maximum number of active runs of this server: those that it started or resumed, and that have not ended. Further runs are refused with status 429.
     pub runs: usize,
+    /// The maximum number of sessions of MCP clients at `/mcp`. Further clients are refused with status 429.
+    pub mcp_sessions: usize,
+    /// The time without a request under way after which the session of an MCP client ends.
+    pub mcp_idle_time: Duration,
     /// The maximum time for a client to acknowledge what it was sent. After that its connection is closed, which has no effect on runs.
     pub send_time: Duration,
     /// The maximum time for the end of all work when the server shuts down.
@@ -74,6 +78,8 @@ impl Default for ServerLimits {
             requests: 256,
             connections: 1_024,
             runs: 64,
+            mcp_sessions: 64,
+            mcp_idle_time: Duration::from_secs(30 * 60),
             send_time: Duration::from_secs(30),
             shutdown_time: Duration::from_secs(10),
         }

@@ -49,11 +49,6 @@ impl Problem {
         Problem { status, ..self }
     }
 
-    /// Returns true if the problem has this code.
-    pub(crate) fn is(&self, code: &str) -> bool {
-        self.code == code
-    }
-
     /// Adds a field for programs.
     pub(crate) fn with(mut self, name: &'static str, value: Value) -> Self {
         self.fields.push((name, value));
@@ -114,6 +109,13 @@ impl Problem {
             "{limit} runs of this server are active, which is the limit: try again when one has ended"
         );
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", detail).retry_after(10)
+    }
+
+    pub(crate) fn too_many_sessions(limit: usize) -> Self {
+        let detail = format!(
+            "{limit} clients have a session of the Model Context Protocol, which is the limit: end one with DELETE, or try again later"
+        );
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_sessions", detail).retry_after(60)
     }
 
     pub(crate) fn shutting_down() -> Self {
@@ -225,6 +227,10 @@ impl From<DirigentError> for Problem {
             DirigentError::Runtime(error) => runtime_code(error),
             error => library_code(error),
         };
+        if let DirigentError::UndoRefused { refused } = &error {
+            return Problem::new(StatusCode::CONFLICT, "undo_refused", error.to_string())
+                .with("refused", json!(refused));
+        }
         match found {
             Some((StatusCode::SERVICE_UNAVAILABLE, "shutting_down")) => Problem::shutting_down(),
             Some((status @ StatusCode::SERVICE_UNAVAILABLE, code)) => {

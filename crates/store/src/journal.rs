@@ -1,5 +1,6 @@
 //! The handle of the journal: opens it, claims runs, and appends and reads entries.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -250,6 +251,14 @@ impl Journal {
     /// [`StoreError::NoSuchRun`]; a read failure.
     pub fn run(&self, run: RunId) -> Result<RunRecord, StoreError> {
         self.readers().run(run)
+    }
+
+    /// Reads the records of these runs, in no particular order. Runs that do not exist are left out.
+    ///
+    /// # Errors
+    /// Any failure to read the journal.
+    pub fn records(&self, runs: &BTreeSet<RunId>) -> Result<Vec<RunRecord>, StoreError> {
+        self.readers().runs(runs)
     }
 
     /// Finds a run by its id, by at least 4 hexadecimal digits of the beginning or end of its id (dashes are ignored), or by `last` for the

@@ -91,6 +91,7 @@ mod owner;
 mod progress;
 mod reader;
 mod request_keys;
+mod run_changes;
 mod run_filter;
 mod run_log;
 mod schema;
@@ -120,6 +121,7 @@ pub use maintenance::{
 pub use mcp_services::{StopMark, StoredService, StoredServiceStart};
 pub use options::JournalOptions;
 pub use request_keys::{EarlierRequest, KeyedRequest};
+pub use run_changes::{ChangedRuns, RunChanges};
 pub use run_filter::{RunFilter, RunPage, RunState, UnknownRunState};
 pub use start_lock::StartLock;
 pub use system_prompts::StoredPrompt;

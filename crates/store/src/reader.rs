@@ -1,6 +1,6 @@
 //! Reads the journal on separate connections, so that readers and the writer do not block each other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -94,6 +94,14 @@ impl Readers {
         self.records(&format!("{RECORDS} WHERE run = ?1"), &parameters)?
             .pop()
             .ok_or_else(|| self.no_such_run(run.to_string()))
+    }
+
+    /// Reads the records of these runs, in no particular order. Runs that do not exist are left out.
+    pub(crate) fn runs(&self, runs: &BTreeSet<RunId>) -> Result<Vec<RunRecord>, StoreError> {
+        let keys: Vec<String> = runs.iter().map(|run| run_key(*run)).collect();
+        let parameters = [Value::from(serde_json::Value::from(keys).to_string())];
+        let sql = format!("{RECORDS} WHERE run IN (SELECT value FROM json_each(?1))");
+        self.records(&sql, &parameters)
     }
 
     /// Returns the names of the live processes that own runs, as a JSON array.

@@ -130,6 +130,7 @@ impl Writer {
                     && let Some(progress) = self.claimed.progress(run)
                 {
                     self.live.insert(run, progress);
+                    self.live.written(run);
                 }
                 // The caller blocks until this reply arrives.
                 let _ = reply.send(result.map(drop));
@@ -137,16 +138,21 @@ impl Writer {
             Job::Append { run, on_commit, .. } => {
                 if let Ok(seq) = result {
                     self.live.update(run, |progress| progress.committed = seq);
+                    self.live.written(run);
                 }
                 on_commit.call(result);
             }
             Job::End { run, on_commit, .. } => {
                 if result.is_ok() {
                     self.live.update(run, |progress| progress.closed = true);
+                    self.live.written(run);
                 }
                 on_commit.call(result);
             }
-            Job::Release { run } => self.live.remove(run),
+            Job::Release { run } => {
+                self.live.remove(run);
+                self.live.written(run);
+            }
             Job::Post { reply, .. } => {
                 let _ = reply.send(result.map(MessageId));
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dirigent::OfflineModel;
 use dirigent_server::{ServerLimits, ServerOptions};
-use dirigent_tests::scripted::{Gate, Scripted, says};
+use dirigent_tests::scripted::{Gate, Reply, Scripted, says};
 use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
 use serde_json::json;
@@ -297,15 +297,66 @@ async fn host_3_many_slow_clients_do_not_keep_others_out() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn host_3_a_thousand_idle_streams_do_not_disturb_the_server_or_its_runs() {
-    const STREAMS: usize = 1_000;
+/// Lets this process open as many connections as the system allows.
+fn allow_many_connections() {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
     let raised = rustix::process::Rlimit {
         current: most,
         maximum: most,
     };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+}
+
+#[tokio::test]
+async fn host_8_the_end_comes_in_time_with_a_thousand_streams_and_twenty_running_conversations() {
+    const STREAMS: usize = 1_000;
+    const CONVERSATIONS: usize = 20;
+    allow_many_connections();
+    let change = limited(|limits| {
+        limits.requests = STREAMS + CONVERSATIONS + 1;
+        limits.connections = STREAMS + CONVERSATIONS + 10;
+    });
+    let model = Scripted::new().lead((0..CONVERSATIONS).map(|_| Reply::Never).collect::<Vec<_>>());
+    let mut server = TestServer::with_options(Stage::new(), model.clone(), change).await;
+    let mut turns = Vec::new();
+    for number in 0..CONVERSATIONS {
+        let context = server.begin_conversation(&json!({})).await;
+        let message = json!({"message": format!("Say done {number}")});
+        let path = format!("{context}/messages");
+        let mut turn = server.client.stream("POST", &path, &[], Some(&message)).await;
+        turn.wait_for_run_event("agent_started").await;
+        turns.push((context, turn));
+    }
+    let mut streams = Vec::new();
+    for number in 0..STREAMS {
+        let path = match number % 2 {
+            0 => "/v1/events".to_owned(),
+            _ => format!("{}/events", turns[number % CONVERSATIONS].0),
+        };
+        let stream = server.client.stream("GET", &path, &[], None).await;
+        assert_eq!(stream.status, 200);
+        streams.push(stream);
+    }
+    server.begin_to_stop();
+    let turns = turns.into_iter().map(|(_, turn)| turn);
+    for mut stream in streams.into_iter().chain(turns) {
+        let end = stream.wait_for(|event| event.name == "end").await;
+        assert_eq!(end.data["reason"], "shutting_down");
+    }
+    // Fails if the time of the end is over.
+    let dirigent = server.dirigent.clone();
+    let _stage = server.stopped().await;
+    let interrupted = dirigent::RunFilter::new().state(dirigent::RunState::Interrupted);
+    assert_eq!(
+        dirigent.runs(interrupted).await.unwrap().total,
+        CONVERSATIONS as u64
+    );
+}
+
+#[tokio::test]
+async fn host_3_a_thousand_idle_streams_do_not_disturb_the_server_or_its_runs() {
+    const STREAMS: usize = 1_000;
+    allow_many_connections();
     let change = limited(|limits| {
         limits.requests = STREAMS + 1;
         limits.connections = STREAMS + 10;
@@ -327,5 +378,57 @@ async fn host_3_a_thousand_idle_streams_do_not_disturb_the_server_or_its_runs() 
         let finished = stream.wait_for_run_event("run_finished").await;
         assert_eq!(finished.data["summary"], "Done.");
     }
+    server.stop().await;
+}
+
+/// The bytes that buffers between client and server may hold at most.
+const BUFFERS: usize = 32 << 20;
+
+#[tokio::test]
+async fn host_3_a_body_without_end_is_read_up_to_the_limit_and_its_connection_closed() {
+    let change = limited(|limits| limits.body_bytes = 1 << 20);
+    let server = TestServer::with_options(Stage::new(), OfflineModel, change).await;
+    for path in ["/v1/runs", "/v1/chat/completions", "/mcp"] {
+        let head = server.client.request(
+            "POST",
+            path,
+            &[
+                ("transfer-encoding", "chunked"),
+                ("content-type", "application/json"),
+                ("content-length", ""),
+            ],
+            None,
+        );
+        let head = String::from_utf8(head).unwrap();
+        // A client that wants to keep the connection is cut off as well.
+        let head = head
+            .replace("content-length: \r\n", "")
+            .replace("connection: close\r\n", "");
+        let stream = TcpStream::connect(server.client.address).await.unwrap();
+        let (mut reading, mut writing) = stream.into_split();
+        let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+        let sending = tokio::spawn(async move {
+            let mut sent = 0;
+            writing.write_all(head.as_bytes()).await.unwrap();
+            // 1 GiB, unless the server closes the connection before.
+            while sent < 1 << 30 && writing.write_all(chunk.as_bytes()).await.is_ok() {
+                sent += chunk.len();
+            }
+            sent
+        });
+        let mut received = Vec::new();
+        // The connection may be reset, as the client still sends.
+        let _ = reading.read_to_end(&mut received).await;
+        let received = String::from_utf8_lossy(&received).into_owned();
+        assert!(received.starts_with("HTTP/1.1 413 "), "{path}: {received}");
+        let limit = if path == "/v1/chat/completions" {
+            32 << 20
+        } else {
+            1 << 20
+        };
+        let sent = sending.await.unwrap();
+        assert!(sent <= limit + BUFFERS, "{path}: {sent}");
+    }
+    assert_eq!(server.client.get("/v1/runs").await.json()["total"], 0);
     server.stop().await;
 }

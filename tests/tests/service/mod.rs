@@ -7,6 +7,7 @@ mod clients;
 mod command;
 mod conversations;
 mod decisions;
+mod examples;
 mod idempotency;
 mod limits;
 mod mcp;

@@ -104,6 +104,19 @@ async fn answer(
     let _ = stream.write_all(reply.as_bytes()).await;
 }
 
+/// A receiver that accepts connections, and never answers.
+async fn silent() -> (String, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            open.push(stream);
+        }
+    });
+    (url, task)
+}
+
 fn configured(url: &str, more: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
     let settings = format!("[webhooks.test]\nurl = {url:?}\nsecret = \"${{HOOK_SECRET}}\"\n{more}\n");
@@ -121,7 +134,7 @@ fn options(url: &str, more: &str, progress_file: Option<PathBuf>) -> WebhookOpti
             .collect(),
         progress_file,
         pauses: vec![Duration::from_millis(10); 3],
-        interval: Duration::from_millis(50),
+        ..WebhookOptions::default()
     }
 }
 
@@ -191,6 +204,55 @@ async fn host_3_a_webhook_is_called_again_while_its_receiver_is_out_of_order() {
     );
     assert_eq!(first.header("webhook-id"), second.header("webhook-id"));
     assert_eq!(first.body, third.body);
+    server.stop().await;
+    assert!(receiver.is_idle());
+}
+
+#[tokio::test]
+async fn host_3_a_slow_webhook_delays_no_other_one() {
+    const RUNS: usize = 20;
+    let (silent_url, silent) = silent().await;
+    let mut receiver = Receiver::start(&[]).await;
+    let mut webhooks = options(&silent_url, "", None);
+    webhooks.hooks.extend(options(&receiver.url, "", None).hooks);
+    let stage = Stage::new().file("notes.txt", "one\n");
+    let server = server(stage, OfflineModel, webhooks).await;
+    // More than fit into all requests that could be under way together.
+    for number in 0..RUNS {
+        let goal = json!({"goal": format!("Count the lines in notes.txt, {number}")});
+        server.start_run(&goal).await;
+    }
+    for _ in 0..RUNS {
+        receiver.next().await;
+    }
+    server.stop().await;
+    silent.abort();
+}
+
+#[tokio::test]
+async fn host_3_messages_to_a_webhook_come_in_order_even_if_one_is_sent_again() {
+    let mut receiver = Receiver::start(&["500 No", "500 No"]).await;
+    let question = json!({"question": "Which town?", "choices": ["Ulm", "Bonn"]});
+    let model = Scripted::new().lead([call("ask_user", question), says("It is decided.")]);
+    let mut webhooks = options(&receiver.url, "", None);
+    let gone = Duration::from_millis(500);
+    webhooks.pauses = vec![gone; 3];
+    let server = server(Stage::new(), model, webhooks).await;
+    let run = server.start_run(&json!({"goal": "Choose a town"})).await;
+    let first = receiver.next().await;
+    assert_eq!(first.json()["type"], "run.waiting");
+    // The run ends while the first message waits to be sent again.
+    server
+        .client
+        .post(&format!("{run}/answers"), &json!({"answer": "1"}))
+        .await
+        .with_status(200);
+    server.until_ended(&run).await;
+    let mut types = Vec::new();
+    for _ in 0..3 {
+        types.push(receiver.next().await.json()["type"].clone());
+    }
+    assert_eq!(types, ["run.waiting", "run.waiting", "run.finished"]);
     server.stop().await;
     assert!(receiver.is_idle());
 }

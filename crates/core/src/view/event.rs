@@ -157,6 +157,10 @@ pub enum EventKind {
         tool: String,
         /// The parameters of the call.
         parameters: Value,
+        /// The sub-task to which the call belongs, directly or through the agent that makes it; `None` for a call of the lead or the
+        /// reflector.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        subtask: Option<SubTaskId>,
     },
     /// A tool call ended.
     ToolFinished {
@@ -286,6 +290,36 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// The names of all kinds of events.
+    pub const NAMES: &'static [&'static str] = &[
+        "run_started",
+        "phase_changed",
+        "plan_made",
+        "subtask_started",
+        "subtask_finished",
+        "lead_continued",
+        "agent_started",
+        "model_replied",
+        "model_failed",
+        "tool_started",
+        "tool_finished",
+        "tool_refused",
+        "reflected",
+        "agent_finished",
+        "guided",
+        "approval_asked",
+        "approval_decided",
+        "approval_expired",
+        "question_asked",
+        "question_answered",
+        "question_expired",
+        "resumed",
+        "calls_allowed",
+        "tools_changed",
+        "workspace_shared",
+        "run_finished",
+    ];
+
     /// Returns the name of the event, as in its JSON form.
     pub fn name(&self) -> &'static str {
         match self {
@@ -330,11 +364,12 @@ impl EventKind {
     }
 
     /// Creates the event for the start of a call.
-    pub(super) fn tool_started(effect: EffectId, call: ToolCall) -> Self {
+    pub(super) fn tool_started(effect: EffectId, call: ToolCall, subtask: Option<SubTaskId>) -> Self {
         EventKind::ToolStarted {
             effect,
             tool: call.tool,
             parameters: call.parameters,
+            subtask,
         }
     }
 

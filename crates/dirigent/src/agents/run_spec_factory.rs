@@ -231,6 +231,30 @@ impl RunSpecFactory {
         self.setup(&registry, &agent_limits, &self.limits, mode, stored)
     }
 
+    /// Like [`Self::setup_for`], with the tools of services that the agents name, as far as they are among `tools`.
+    pub(crate) fn setup_with_services(
+        &self,
+        workspace: Option<&Path>,
+        mode: Mode,
+        stored: &StoredSettings,
+        (access, tools): (ServiceAccess, Vec<ToolSpec>),
+    ) -> Result<SharedSetup, DirigentError> {
+        let mut goal = Goal::new("");
+        goal.own.service_access = access;
+        if let Some(workspace) = workspace {
+            let with_access = self.for_goal(&goal)?;
+            let named = with_access.as_ref().unwrap_or(self).services_of(&goal, workspace);
+            let is_named =
+                |tool: &ToolSpec| service_of(&tool.name).is_some_and(|service| named.contains(&service));
+            goal.own.service_tools = tools.into_iter().filter(is_named).collect();
+        }
+        let with_services = self.for_goal(&goal)?;
+        with_services
+            .as_ref()
+            .unwrap_or(self)
+            .setup_for(workspace, mode, stored)
+    }
+
     /// Returns the sub-agents of a run in a workspace, including its project's agents. Reads the disk.
     fn registry_for(&self, workspace: &Path) -> AgentRegistry {
         let registry = self.registry.clone();

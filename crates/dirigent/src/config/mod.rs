@@ -111,6 +111,10 @@ pub struct ServiceLimits {
     pub max_runs: Option<u32>,
     /// The maximum number of connections.
     pub max_connections: Option<u32>,
+    /// The maximum number of sessions of MCP clients.
+    pub max_mcp_sessions: Option<u32>,
+    /// The time without requests after which the session of an MCP client ends.
+    pub mcp_idle_time: Option<std::time::Duration>,
 }
 
 impl Config {
@@ -348,6 +352,11 @@ impl Config {
             max_requests: count(table.max_requests),
             max_runs: count(table.max_runs),
             max_connections: count(table.max_connections),
+            max_mcp_sessions: count(table.max_mcp_sessions),
+            mcp_idle_time: table
+                .mcp_idle_time
+                .as_ref()
+                .map(|time| std::time::Duration::from_millis(time.0.0)),
         }
     }
 

@@ -142,6 +142,8 @@ pub(super) struct ServeTable {
     pub(super) max_requests: Option<NonZeroU32>,
     pub(super) max_runs: Option<NonZeroU32>,
     pub(super) max_connections: Option<NonZeroU32>,
+    pub(super) max_mcp_sessions: Option<NonZeroU32>,
+    pub(super) mcp_idle_time: Option<Duration>,
 }
 
 /// The limits of the run, and a table of limits for each agent.

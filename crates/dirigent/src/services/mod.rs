@@ -54,7 +54,7 @@ use crate::{Dirigent, DirigentError};
 pub use error::ServiceError;
 pub use project::UntrustedServices;
 pub(crate) use registry::{
-    FoundServices, ServiceAccess, ServiceRegistry, access_of, endpoints, stored_access,
+    FoundServices, ServiceAccess, ServiceRegistry, access_of, endpoints, listed_tools, stored_access,
 };
 pub use settings::ServiceSettings;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dirigent_core::time::Timestamp;
-use dirigent_core::tool::Access;
+use dirigent_core::tool::{Access, ToolSpec};
 use dirigent_mcp::{McpError, ServiceConfig, ServiceName, SkippedService};
 use dirigent_store::{Journal, StoreError, StoredService, StoredServiceStart};
 use futures::future::{BoxFuture, join_all};
@@ -38,6 +38,18 @@ pub(crate) fn stored_access(journal: &Journal) -> Result<ServiceAccess, StoreErr
         .iter()
         .filter_map(|stored| access_of(&config_of(stored).ok()?))
         .collect())
+}
+
+/// Returns who may use the services for runs in a workspace, and the tools that these services listed last. Loads and starts none of them. Blocks.
+pub(crate) fn listed_tools(
+    journal: &Journal,
+    configured: Vec<ServiceConfig>,
+    workspace: Option<&Path>,
+) -> Result<(ServiceAccess, Vec<ToolSpec>), StoreError> {
+    let found = find(journal, configured, workspace)?;
+    let kept = found.services.iter().filter_map(|service| service.kept.as_ref());
+    let tools = kept.flat_map(|(kept, _)| kept.tools.specs().cloned());
+    Ok((found.access(), tools.collect()))
 }
 
 /// The services that this process knows.
@@ -336,23 +348,60 @@ impl Dirigent {
         }
     }
 
-    /// Writes the results of starts in this process to the journal, unless they are already there.
+    /// Writes the results of starts in this process to the journal, unless they are already there. When this returns, the results that other tasks
+    /// were writing are stored, too.
     pub(crate) async fn keep_starts(&self) -> Result<(), DirigentError> {
+        // Locked until everything is stored: what is noted here counts as stored for other tasks.
         let mut loaded = self.services.loaded.lock().await;
         let at = now();
-        let mut starts = Vec::new();
-        for (name, service) in loaded.iter_mut() {
-            if let Some(newer) = service.kept.newer(&self.mcp, name, at) {
-                starts.push(StoredServiceStart {
-                    name: name.to_string(),
-                    digest: service.digest.clone(),
-                    result: serde_json::json!(newer).to_string(),
-                    at,
-                });
-                service.kept = newer;
+        let mut newer = Vec::new();
+        for (name, service) in loaded.iter() {
+            if let Some(kept) = service.kept.newer(&self.mcp, name, at) {
+                newer.push((name.clone(), kept));
             }
         }
-        drop(loaded);
+        self.store_starts(&mut loaded, newer, at).await
+    }
+
+    /// Removes the marks of a service's tools that have changed, because the user has seen the changes.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn acknowledge_tool_changes(&self, service: &RegisteredService) -> Result<(), DirigentError> {
+        let Some(start) = service
+            .last_start
+            .as_ref()
+            .filter(|start| !start.changed.is_empty())
+        else {
+            return Ok(());
+        };
+        let mut loaded = self.services.loaded.lock().await;
+        let kept = loaded.get(&service.name).map(|known| known.kept.clone());
+        // A change that came after those that the user has seen keeps its mark.
+        let Some(mut kept) = kept else { return Ok(()) };
+        kept.changed
+            .retain(|tool, at| start.changed.get(tool) != Some(at));
+        self.store_starts(&mut loaded, vec![(service.name.clone(), kept)], start.at)
+            .await
+    }
+
+    async fn store_starts(
+        &self,
+        loaded: &mut BTreeMap<ServiceName, LoadedService>,
+        newer: Vec<(ServiceName, KeptStart)>,
+        at: Timestamp,
+    ) -> Result<(), DirigentError> {
+        let starts: Vec<StoredServiceStart> = newer
+            .iter()
+            .filter_map(|(name, kept)| {
+                Some(StoredServiceStart {
+                    name: name.to_string(),
+                    digest: loaded.get(name)?.digest.clone(),
+                    result: serde_json::json!(kept).to_string(),
+                    at,
+                })
+            })
+            .collect();
         if starts.is_empty() {
             return Ok(());
         }
@@ -361,7 +410,13 @@ impl Dirigent {
                 .into_iter()
                 .try_for_each(|start| journal.record_mcp_start(start))
         })
-        .await
+        .await?;
+        for (name, kept) in newer {
+            if let Some(service) = loaded.get_mut(&name) {
+                service.kept = kept;
+            }
+        }
+        Ok(())
     }
 
     /// Stops all services of this process, and stores the results of their starts. If storing fails, the error is only logged: the

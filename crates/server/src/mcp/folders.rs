@@ -1,7 +1,8 @@
 //! The folders that a client may use.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dirigent::{Dirigent, RunRecord};
 
@@ -21,30 +22,61 @@ pub(crate) enum Folders {
 #[derive(Debug)]
 pub(crate) struct Allowed {
     own: PathBuf,
-    /// The folders that the client works in, as it said last.
-    roots: Mutex<Vec<PathBuf>>,
+    roots: Roots,
+}
+
+/// The folders that the client works in, as it said last.
+#[derive(Debug, Default)]
+pub(crate) struct Roots {
+    folders: Mutex<Vec<PathBuf>>,
+    /// The number of times that the client has said that they changed.
+    changes: AtomicU64,
+    /// The number of changes that the client had told when it was asked; `None` until then. Locked while it is asked.
+    asked_after: tokio::sync::Mutex<Option<u64>>,
+}
+
+impl Roots {
+    /// The client has other roots now.
+    pub(crate) fn have_changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Lets `ask` ask the client, unless its roots are known and `may_differ` is false. Calls that come together wait for the same answer.
+    pub(crate) async fn learn(&self, may_differ: bool, ask: impl Future<Output = Option<Vec<PathBuf>>>) {
+        let mut asked_after = self.asked_after.lock().await;
+        let changes = self.changes.load(Ordering::SeqCst);
+        if *asked_after == Some(changes) && !may_differ {
+            return;
+        }
+        // A client that does not answer keeps the roots that it had, and is asked again only after they have changed.
+        *asked_after = Some(changes);
+        if let Some(folders) = ask.await {
+            let real = folders.iter().filter_map(|root| root.canonicalize().ok());
+            *self.lock() = real.collect();
+        }
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Folders {
     /// Allows a folder, which must be free of links, and the roots of the client.
     pub(crate) fn within(own: PathBuf) -> Self {
-        let roots = Mutex::default();
+        let roots = Roots::default();
         Folders::Within(Allowed { own, roots })
     }
 
-    /// Returns true if the roots of the client matter.
-    pub(crate) fn have_roots(&self) -> bool {
+    /// The roots of the client; `None` if they do not matter.
+    pub(crate) fn roots(&self) -> Option<&Roots> {
         match self {
-            Folders::Any(_) => false,
-            Folders::Within(_) => true,
-        }
-    }
-
-    /// Replaces the roots of the client.
-    pub(crate) fn set_roots(&self, roots: Vec<PathBuf>) {
-        if let Folders::Within(allowed) = self {
-            let real = roots.iter().filter_map(|root| root.canonicalize().ok());
-            *allowed.roots.lock().unwrap_or_else(PoisonError::into_inner) = real.collect();
+            Folders::Any(_) => None,
+            Folders::Within(allowed) => Some(&allowed.roots),
         }
     }
 
@@ -100,7 +132,7 @@ impl Folders {
 
 impl Allowed {
     fn roots(&self) -> Vec<PathBuf> {
-        self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.roots.folders()
     }
 
     fn contains(&self, folder: &Path) -> bool {

@@ -9,7 +9,7 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation, InputResponses, ListToolsResult,
     PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
 use tokio::time::{Instant, timeout};
 use url::Url;
@@ -27,8 +27,8 @@ use super::results::{
 use super::snapshot::Snapshot;
 use super::tools::{INSTRUCTIONS, ToolName};
 use super::waiting::{Waited, Waiting, next_step};
+use crate::limits::limits;
 use crate::problem::Problem;
-use crate::run_input::limits;
 use crate::steering::{effect, guidance};
 
 /// The longest time that a client may take to name its roots.
@@ -63,6 +63,12 @@ impl ServerHandler for Handler {
         ToolName::from_name(name, self.host.decider).map(ToolName::definition)
     }
 
+    async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
+        if let Some(roots) = self.host.folders.roots() {
+            roots.have_changed();
+        }
+    }
+
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -87,8 +93,9 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, Problem> {
         let sent = request.arguments;
+        self.learn_roots(tool, &context).await;
         Ok(match tool {
-            ToolName::StartGoal => success(&self.start_goal(arguments::parse(sent)?, &context).await?).into(),
+            ToolName::StartGoal => success(&self.start_goal(arguments::parse(sent)?).await?).into(),
             ToolName::WaitRun => {
                 let forms = (request.input_responses, request.request_state);
                 return self.wait_run(arguments::parse(sent)?, forms, &context).await;
@@ -103,14 +110,9 @@ impl Handler {
         })
     }
 
-    async fn start_goal(
-        &self,
-        input: StartGoal,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<StartedRun, Problem> {
+    async fn start_goal(&self, input: StartGoal) -> Result<StartedRun, Problem> {
         let host = &self.host;
         let slot = host.reserve()?;
-        self.learn_roots(context).await;
         let mut goal = Goal::new(input.goal)
             .workspace(host.folders.for_goal(input.workspace).await?)
             .mode(match input.mode {
@@ -136,27 +138,35 @@ impl Handler {
         })
     }
 
-    /// Asks the client for the folders that it works in, if it has such a list.
+    /// Asks the client for the folders that it works in, if it has such a list and they are not known yet, or may have changed.
     #[expect(
         deprecated,
         reason = "clients of today have roots, which newer versions of the protocol leave out"
     )]
-    async fn learn_roots(&self, context: &RequestContext<RoleServer>) {
-        let capabilities = context.client_capabilities().unwrap_or_default();
+    async fn learn_roots(&self, tool: ToolName, context: &RequestContext<RoleServer>) {
+        let Some(known) = self.host.folders.roots() else {
+            return;
+        };
         let is_older = context
             .protocol_version()
             .is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
-        if !self.host.folders.have_roots() || capabilities.roots.is_none() || !is_older {
+        let Some(roots) = context.client_capabilities().unwrap_or_default().roots else {
+            return;
+        };
+        if !is_older {
             return;
         }
-        // A client that does not answer keeps the roots that it had.
-        if let Ok(Ok(listed)) = timeout(ROOTS_TIME, context.peer.list_roots()).await {
+        // A client that does not tell about changes is asked again before a folder is chosen.
+        let may_differ = tool == ToolName::StartGoal && roots.list_changed != Some(true);
+        let ask = async {
+            let listed = timeout(ROOTS_TIME, context.peer.list_roots()).await.ok()?.ok()?;
             let paths = listed
                 .roots
                 .iter()
                 .filter_map(|root| Url::parse(&root.uri).ok()?.to_file_path().ok());
-            self.host.folders.set_roots(paths.collect());
-        }
+            Some(paths.collect())
+        };
+        known.learn(may_differ, ask).await;
     }
 
     async fn wait_run(
@@ -170,6 +180,8 @@ impl Handler {
         let mut waiting = Waiting {
             host: self.host.clone(),
             run,
+            // Before the state is read, so that no change after it is missed.
+            changes: self.host.dirigent.run_changes().await?,
             channel: Channel::of_call(context),
             progress: Progress::of_call(context),
             deadline: Instant::now() + seconds,
@@ -215,8 +227,7 @@ impl Handler {
             .as_deref()
             .map(|text| effect("question", text))
             .transpose()?;
-        let outcome = self.host.dirigent.answer(run, question, &input.answer).await?;
-        let delivery = self.host.continue_after(run, outcome).await?;
+        let delivery = self.host.answer(run, question, &input.answer).await?;
         Ok(Delivered {
             run: run.to_string(),
             delivery,

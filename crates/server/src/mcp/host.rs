@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dirigent::{Dirigent, Resume, RunId, SteerOutcome, Steering, UserPresence};
+use dirigent::{Dirigent, DirigentError, EffectId, Resume, RunId, SteerOutcome, Steering, UserPresence};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -75,22 +75,43 @@ impl Host {
 
     /// Sends a message to a run, and resumes the run if no process owns it.
     pub(crate) async fn deliver(&self, run: RunId, steering: Steering) -> Result<Delivery, Problem> {
-        let outcome = self.dirigent.steer(run, steering).await?;
-        self.continue_after(run, outcome).await
+        self.deliver_with(run, self.dirigent.steer(run, steering)).await
     }
 
-    /// Resumes a run whose message waits because no process owns the run.
-    pub(crate) async fn continue_after(
+    /// Answers a question of a run, and resumes the run if no process owns it.
+    pub(crate) async fn answer(
         &self,
         run: RunId,
-        outcome: SteerOutcome,
+        question: Option<EffectId>,
+        text: &str,
     ) -> Result<Delivery, Problem> {
-        match outcome {
+        self.deliver_with(run, self.dirigent.answer(run, question, text))
+            .await
+    }
+
+    /// Sends with `send` what a run that no process owns is resumed for. The slot is reserved first, so that a message which cannot take effect is
+    /// not stored.
+    async fn deliver_with(
+        &self,
+        run: RunId,
+        send: impl Future<Output = Result<SteerOutcome, DirigentError>>,
+    ) -> Result<Delivery, Problem> {
+        let slot = match self.reserve() {
+            Ok(slot) => Some(slot),
+            // A message to an active run is accepted even if all slots are taken.
+            Err(_) if self.dirigent.record(run).await?.owner_pid.is_some() => None,
+            Err(problem) => return Err(problem),
+        };
+        match send.await? {
             SteerOutcome::Accepted => Ok(Delivery::Accepted),
             SteerOutcome::Pending => {
-                let slot = self.reserve()?;
                 let resume = Resume::new().user(UserPresence::Present);
-                slot.keep_for(&self.dirigent.resume(run, resume).await?);
+                let handle = self.dirigent.resume(run, resume).await?;
+                match slot {
+                    Some(slot) => slot.keep_for(&handle),
+                    // The run has stopped meanwhile.
+                    None => self.runs.count(&handle),
+                }
                 Ok(Delivery::Resumed)
             }
         }

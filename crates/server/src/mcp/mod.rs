@@ -14,6 +14,7 @@ mod person_forms;
 mod progress;
 mod requests;
 mod results;
+mod sessions;
 mod snapshot;
 mod stdio;
 mod tools;

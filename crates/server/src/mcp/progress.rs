@@ -6,6 +6,7 @@ use dirigent::{EventKind, Phase};
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
+use tokio::time::Instant;
 
 use super::snapshot::Snapshot;
 
@@ -17,6 +18,7 @@ pub(crate) struct Progress {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
     sent: u32,
+    last_sent: Instant,
 }
 
 impl Progress {
@@ -25,7 +27,13 @@ impl Progress {
             peer: context.peer.clone(),
             token: context.meta.get_progress_token(),
             sent: 0,
+            last_sent: Instant::now(),
         }
+    }
+
+    /// When the client was told last that the call is under way, or when the call began.
+    pub(crate) fn last_sent(&self) -> Instant {
+        self.last_sent
     }
 
     /// Tells the client that the call waits, unless it was told already.
@@ -45,6 +53,7 @@ impl Progress {
 
     /// Sends a message. Each one counts as a step, as nobody knows how many steps a run has.
     pub(crate) async fn send(&mut self, message: String) {
+        self.last_sent = Instant::now();
         let Some(token) = &self.token else { return };
         self.sent += 1;
         let line = sanitize(message.lines().next().unwrap_or_default());

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use dirigent::{EventKind, Events, RunId};
+use dirigent::{DirigentError, EventKind, Events, RunChanges, RunId};
 use rmcp::RoleServer;
 use rmcp::model::{ElicitResult, InputRequiredResult};
 use rmcp::service::Peer;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::host::{Decider, Host};
@@ -21,9 +21,6 @@ use crate::problem::Problem;
 
 /// The time without events after which the client is told that the call still waits, so that it does not give up.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// The pause before a run is looked at again whose events ended although it seems to run.
-const SETTLE: Duration = Duration::from_millis(200);
-
 /// What a call that waits returns.
 pub(crate) enum Waited {
     /// The state of the run.
@@ -36,6 +33,8 @@ pub(crate) enum Waited {
 pub(crate) struct Waiting {
     pub(crate) host: Host,
     pub(crate) run: RunId,
+    /// The runs that have changed since the call began. After the events of a run have ended, they tell that it is resumed, or stops.
+    pub(crate) changes: RunChanges,
     pub(crate) channel: Channel,
     pub(crate) progress: Progress,
     /// When the call stops waiting. A person who is being asked is not interrupted.
@@ -95,7 +94,7 @@ impl Waiting {
             let deadline = self.deadline;
             let change = tokio::select! {
                 biased;
-                change = self.next_change(&mut events) => change,
+                change = self.next_change(&mut events) => change?,
                 () = sleep_until(deadline) => Change::Stop,
             };
             if change == Change::Stop {
@@ -134,8 +133,9 @@ impl Waiting {
                 return Ok(Change::Run);
             }
         };
-        let mut events = self.host.dirigent.events(self.run, seq);
+        let mut seq = seq;
         loop {
+            let mut events = self.host.dirigent.events(self.run, seq);
             let change = tokio::select! {
                 biased;
                 filled = dialog.filled() => {
@@ -145,16 +145,14 @@ impl Waiting {
                     }
                     return Ok(Change::Run);
                 }
-                change = self.next_change(&mut events) => change,
+                change = self.next_change(&mut events) => change?,
             };
-            let is_open = async || {
-                let now = Snapshot::read(&self.host, self.run).await?;
-                Ok::<_, Problem>(now.requests.iter().any(|open| open.key() == request.key()))
-            };
-            if change == Change::Stop || !is_open().await? {
+            let now = Snapshot::read(&self.host, self.run).await?;
+            if change == Change::Stop || now.requests.iter().all(|open| open.key() != request.key()) {
                 dialog.close().await;
                 return Ok(change);
             }
+            seq = now.seq;
         }
     }
 
@@ -179,27 +177,36 @@ impl Waiting {
         self.notes.push(note);
     }
 
-    /// Waits for an event after which the run may need something else than before, and tells the client about all events.
-    async fn next_change(&mut self, events: &mut Events) -> Change {
+    /// Waits for a change after which the run may need something else than before, and tells the client about all events.
+    async fn next_change(&mut self, events: &mut Events) -> Result<Change, Problem> {
+        let mut have_ended = false;
         loop {
+            let heartbeat = self.progress.last_sent() + HEARTBEAT;
             let event = tokio::select! {
                 biased;
-                () = self.cancelled.cancelled() => return Change::Stop,
-                () = self.host.stopping.cancelled() => return Change::Stop,
-                event = events.next() => event,
-                () = sleep(HEARTBEAT) => {
+                () = self.cancelled.cancelled() => return Ok(Change::Stop),
+                () = self.host.stopping.cancelled() => return Ok(Change::Stop),
+                event = events.next(), if !have_ended => event,
+                changed = self.changes.next(), if have_ended => {
+                    let changed = changed.map_err(DirigentError::from)?;
+                    if changed.deleted || changed.runs.contains(&self.run) {
+                        return Ok(Change::Run);
+                    }
+                    continue;
+                }
+                () = sleep_until(heartbeat) => {
                     self.progress.send("Still waiting".to_owned()).await;
                     continue;
                 }
             };
             let Some(Ok(event)) = event else {
-                // The run has ended, or its process has. If the state does not say so yet, it will soon.
-                sleep(SETTLE).await;
-                return Change::Run;
+                // The run has ended, or its process has: from now on, the list of runs tells what becomes of it, and may have told it already.
+                have_ended = true;
+                continue;
             };
             self.progress.tell(&event).await;
             if changes_requests(&event.kind) {
-                return Change::Run;
+                return Ok(Change::Run);
             }
         }
     }

@@ -5,31 +5,12 @@ use std::time::Duration;
 use dirigent::config::WebhookEvent;
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::message::Message;
 use super::options::Webhook;
 use super::signature::signature;
 use crate::problem::with_causes;
-
-/// The maximum number of requests under way at once.
-const AT_ONCE: usize = 16;
-
-/// What sends requests.
-pub(super) struct Sender {
-    client: reqwest::Client,
-    permits: Semaphore,
-}
-
-impl Sender {
-    pub(super) fn new(client: reqwest::Client) -> Self {
-        Sender {
-            client,
-            permits: Semaphore::new(AT_ONCE),
-        }
-    }
-}
 
 /// How one attempt ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,10 +28,10 @@ impl Webhook {
     }
 
     /// Delivers a message, with a pause before each further attempt.
-    pub(super) async fn deliver(&self, sender: &Sender, message: &Message, pauses: &[Duration]) {
+    pub(super) async fn deliver(&self, client: &reqwest::Client, message: &Message, pauses: &[Duration]) {
         let mut pauses = pauses.iter();
         loop {
-            let problem = match self.attempt(sender, message).await {
+            let problem = match self.attempt(client, message).await {
                 Attempt::Delivered => return,
                 Attempt::Failed(problem) => problem,
                 Attempt::Refused(problem) => {
@@ -76,12 +57,10 @@ impl Webhook {
         }
     }
 
-    async fn attempt(&self, sender: &Sender, message: &Message) -> Attempt {
-        let _permit = sender.permits.acquire().await;
+    async fn attempt(&self, client: &reqwest::Client, message: &Message) -> Attempt {
         let seconds = jiff::Timestamp::now().as_second();
         let signature = signature(&self.secret, &message.id, seconds, message.body.as_bytes());
-        let request = sender
-            .client
+        let request = client
             .post(self.url.clone())
             .header(CONTENT_TYPE, "application/json")
             .header("webhook-id", &message.id)

@@ -9,6 +9,7 @@ mod delivery;
 mod message;
 mod options;
 mod progress;
+mod queues;
 mod signature;
 mod watch;
 

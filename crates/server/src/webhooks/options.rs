@@ -16,8 +16,8 @@ pub struct WebhookOptions {
     pub progress_file: Option<PathBuf>,
     /// The pauses before each further attempt to deliver a message. After the last attempt, the message is given up with a warning.
     pub pauses: Vec<Duration>,
-    /// The time after which the server looks for runs that other processes have started.
-    pub interval: Duration,
+    /// The maximum number of messages that wait for one webhook. Further ones are given up with a warning.
+    pub queue_length: usize,
 }
 
 impl Default for WebhookOptions {
@@ -26,7 +26,7 @@ impl Default for WebhookOptions {
             hooks: Vec::new(),
             progress_file: None,
             pauses: [5, 30, 120, 600, 3_600].map(Duration::from_secs).to_vec(),
-            interval: Duration::from_secs(1),
+            queue_length: 1_000,
         }
     }
 }

@@ -1,22 +1,30 @@
 //! Watches all runs of the journal, whichever process owns them, and delivers messages about them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dirigent::events::Timestamp;
 use dirigent::{DirigentError, RunFilter, RunId, RunRecord, RunState};
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::client::new_client;
-use super::delivery::Sender;
 use super::message::Message;
 use super::progress::Progress;
+use super::queues::Queues;
 use crate::clock::now;
 use crate::service::Service;
 
-/// How far back each look goes, in milliseconds: longer than it takes until the end of a run is in the list of runs.
+/// How far back the stored progress goes, in milliseconds: longer than it takes until an event is noticed.
 const OVERLAP: u64 = 5_000;
+/// The time after which the progress is stored again.
+const STORE_INTERVAL: Duration = Duration::from_secs(5);
+/// The pause after the journal could not be read.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// The number of finished runs of which it is known what was told. An older one that goes on is told from the end of the last forgotten one on.
+const MAX_FINISHED: usize = 10_000;
 
 /// Watches runs until the server shuts down. Events from this call on count, even if the future is first polled later.
 pub(crate) fn watch_runs(service: Service) -> impl Future<Output = ()> + Send {
@@ -35,21 +43,13 @@ async fn watch_since(service: Service, started: Timestamp) {
         Err(_) => return,
     };
     let stopping = service.stopping.clone();
-    let mut watch = Watch::new(service, client, started);
+    let mut watch = Watch::new(service, &client, started);
     tokio::select! {
         biased;
         () = stopping.cancelled() => {}
         () = watch.run() => {}
     }
-    watch.store(Store::Always).await;
-}
-
-/// When the progress is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Store {
-    Always,
-    /// If the stored progress is old.
-    IfLate,
+    watch.store().await;
 }
 
 /// What is known about the watched runs.
@@ -57,11 +57,8 @@ struct Watch {
     context: Context,
     /// Events until this time were told before.
     since: Timestamp,
-    /// The time of the last look.
-    looked_at: Timestamp,
-    /// The progress that was stored last.
-    stored: Timestamp,
-    /// The last journal entry of each run whose events were told.
+    /// The time until which all changes were noticed.
+    noticed: Timestamp,
     told: HashMap<RunId, Told>,
     /// The runs whose events are being read.
     readers: JoinSet<Reading>,
@@ -70,7 +67,7 @@ struct Watch {
 /// How far the events of a run were read.
 struct Reading {
     run: RunId,
-    /// The last journal entry.
+    /// The last journal entry that caused an event.
     seq: u64,
     failed: bool,
 }
@@ -78,9 +75,10 @@ struct Reading {
 /// How much of a run was told.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
-    /// The last journal entry.
+    /// The last journal entry whose events were told.
     seq: u64,
-    /// When the run had ended, as far as known.
+    /// The number of journal entries when reading began last.
+    entries: u64,
     ended_at: Option<Timestamp>,
     is_being_read: bool,
 }
@@ -89,25 +87,25 @@ struct Told {
 #[derive(Clone)]
 struct Context {
     service: Service,
-    sender: Arc<Sender>,
+    queues: Queues,
     progress: Progress,
 }
 
 impl Watch {
-    fn new(service: Service, client: reqwest::Client, started: Timestamp) -> Self {
-        let progress = Progress::new(service.options.webhooks.progress_file.clone());
+    fn new(service: Service, client: &reqwest::Client, started: Timestamp) -> Self {
+        let options = &service.options.webhooks;
+        let progress = Progress::new(options.progress_file.clone());
         // An event in the millisecond of the start counts, too.
         let started = Timestamp(started.0.saturating_sub(1));
         let since = progress.load().map_or(started, |since| since.min(started));
         Watch {
             context: Context {
+                queues: Queues::start(options, client, &progress, &service.stopping),
                 service,
-                sender: Arc::new(Sender::new(client)),
                 progress,
             },
             since,
-            looked_at: since,
-            stored: since,
+            noticed: since,
             told: HashMap::new(),
             readers: JoinSet::new(),
         }
@@ -115,72 +113,113 @@ impl Watch {
 
     async fn run(&mut self) {
         loop {
-            let looking_at = now();
-            match self.look().await {
-                Ok(()) => self.looked_at = looking_at,
-                Err(error) => tracing::warn!("webhooks: the runs cannot be listed: {error}"),
-            }
-            self.store(Store::IfLate).await;
-            let interval = self.context.service.options.webhooks.interval;
-            let pause = sleep(interval);
-            tokio::pin!(pause);
-            loop {
-                tokio::select! {
-                    () = &mut pause => break,
-                    Some(ended) = self.readers.join_next() => {
-                        // A reader that panics or is aborted says no run: then the process ends, or has a defect.
-                        if let Ok(reading) = ended {
-                            let told = self.told.entry(reading.run).or_default();
-                            (told.seq, told.is_being_read) = (reading.seq, false);
-                            if reading.failed {
-                                told.ended_at = None;
-                                // The next look finds the run again.
-                                self.looked_at = self.since;
-                            }
-                        }
-                    }
-                }
-            }
+            let Err(error) = self.follow_changes().await;
+            tracing::warn!(
+                "webhooks: the runs cannot be watched, and are looked at again in {RETRY_PAUSE:?}: {error}"
+            );
+            sleep(RETRY_PAUSE).await;
         }
     }
 
-    /// Begins to read the runs that are active, or have ended since the last look.
-    async fn look(&mut self) -> Result<(), DirigentError> {
+    /// Reads the runs that have changed since the last time, and those that change from now on.
+    async fn follow_changes(&mut self) -> Result<Infallible, DirigentError> {
+        // Watched first, so that no change after the list is missed.
+        let mut changes = self.context.service.dirigent.run_changes().await?;
+        let mut noticed = now();
+        self.list().await?;
+        self.noticed = noticed;
+        let mut store_at = Instant::now() + STORE_INTERVAL;
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep_until(store_at) => {
+                    self.forget_surplus();
+                    self.store().await;
+                    store_at = Instant::now() + STORE_INTERVAL;
+                }
+                Some(ended) = self.readers.join_next() => self.finish(ended).await?,
+                changed = changes.next() => {
+                    let changed = changed?;
+                    self.look(changed.runs).await?;
+                    self.noticed = noticed;
+                }
+                // What happened before this moment is noticed by then.
+                () = sleep(Duration::from_millis(OVERLAP)) => self.noticed = noticed,
+            }
+            noticed = now();
+        }
+    }
+
+    /// Reads the runs that are active, or have ended since the last change that was noticed.
+    async fn list(&mut self) -> Result<(), DirigentError> {
         let dirigent = self.context.service.dirigent.clone();
         let active = RunFilter::new().state(RunState::Running).limit(usize::MAX);
         let ended = RunFilter::new()
-            .ended_after(before(self.looked_at))
+            .ended_after(before(self.noticed))
             .limit(usize::MAX);
         let mut records = dirigent.runs(ended).await?.runs;
         records.extend(dirigent.runs(active).await?.runs);
-        for record in records {
-            let told = self.told.entry(record.run).or_insert_with(|| Told {
-                // The entries that a fork shares with its origin are no news.
-                seq: record.forked_from.as_ref().map_or(0, |origin| origin.seq),
-                ..Told::default()
-            });
-            let is_known =
-                record.ended_at.is_some() && record.owner_pid.is_none() && told.ended_at == record.ended_at;
-            if told.is_being_read || is_known || record.entries == 0 {
-                continue;
-            }
-            told.ended_at = record.ended_at;
-            told.is_being_read = true;
-            let (context, seq, since) = (self.context.clone(), told.seq, self.since);
-            self.readers.spawn(read(context, record, seq, since));
+        records.into_iter().for_each(|record| self.begin(record));
+        Ok(())
+    }
+
+    /// Reads these runs, unless they are being read.
+    async fn look(&mut self, mut runs: BTreeSet<RunId>) -> Result<(), DirigentError> {
+        runs.retain(|run| self.told.get(run).is_none_or(|told| !told.is_being_read));
+        if !runs.is_empty() {
+            let records = self.context.service.dirigent.records(runs).await?;
+            records.into_iter().for_each(|record| self.begin(record));
         }
         Ok(())
     }
 
-    /// Stores until when messages were delivered.
-    async fn store(&mut self, when: Store) {
-        let until = before(self.looked_at);
-        if when == Store::IfLate && until.0 < self.stored.0 + OVERLAP {
+    /// Begins to read a run, if it has entries that were not read.
+    fn begin(&mut self, record: RunRecord) {
+        let told = self.told.entry(record.run).or_insert_with(|| Told {
+            // The entries that a fork shares with its origin are no news.
+            seq: record.forked_from.as_ref().map_or(0, |origin| origin.seq),
+            ..Told::default()
+        });
+        if told.is_being_read || record.entries == told.entries {
             return;
         }
+        (told.entries, told.ended_at, told.is_being_read) = (record.entries, record.ended_at, true);
+        let (context, seq, since) = (self.context.clone(), told.seq, self.since);
+        self.readers.spawn(read(context, record, seq, since));
+    }
+
+    /// Notes how far a run was read, and reads what came meanwhile.
+    async fn finish(&mut self, ended: Result<Reading, JoinError>) -> Result<(), DirigentError> {
+        // A reader that panics or is aborted says no run: then the process ends, or has a defect.
+        let Ok(reading) = ended else { return Ok(()) };
+        let told = self.told.entry(reading.run).or_default();
+        (told.seq, told.is_being_read) = (reading.seq, false);
+        if reading.failed {
+            told.entries = 0;
+        }
+        self.look(BTreeSet::from([reading.run])).await
+    }
+
+    /// Forgets the runs that ended first, if there are too many.
+    fn forget_surplus(&mut self) {
+        let finished = self.told.iter().filter(|(_, told)| !told.is_being_read);
+        let mut finished: Vec<_> = finished
+            .filter_map(|(run, told)| Some((told.ended_at?, *run)))
+            .collect();
+        let surplus = finished.len().saturating_sub(MAX_FINISHED);
+        finished.sort_unstable();
+        for (ended_at, run) in finished.drain(..surplus) {
+            self.since = self.since.max(ended_at);
+            self.told.remove(&run);
+        }
+    }
+
+    /// Stores until when messages were delivered.
+    async fn store(&mut self) {
+        let until = before(self.noticed);
         let progress = self.context.progress.clone();
         match tokio::task::spawn_blocking(move || progress.store(until)).await {
-            Ok(Ok(())) => self.stored = until,
+            Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(
                     "webhooks: what was delivered cannot be stored, so it may be delivered again: {error}"
@@ -214,38 +253,16 @@ async fn read(context: Context, record: RunRecord, mut seq: u64, since: Timestam
         if event.at > since
             && let Some(message) = Message::about(&event, &record)
         {
-            context.send(&Arc::new(message));
+            context.queues.send(&Arc::new(message));
         }
     }
     if let Some(unread) = unread {
         unread.end();
     }
-    Reading { run, seq, failed }
-}
-
-impl Context {
-    /// Sends a message to each webhook that wants it.
-    fn send(&self, message: &Arc<Message>) {
-        let options = &self.service.options.webhooks;
-        for (index, hook) in options.hooks.iter().enumerate() {
-            if !hook.wants(message.event) {
-                continue;
-            }
-            let pending = self.progress.begin(message.at);
-            let (context, message) = (self.clone(), message.clone());
-            tokio::spawn(async move {
-                let service = context.service.clone();
-                let options = &service.options.webhooks;
-                let hook = &options.hooks[index];
-                tokio::select! {
-                    biased;
-                    // What is not delivered now is delivered after the next start.
-                    () = service.stopping.cancelled() => {}
-                    () = hook.deliver(&context.sender, &message, &options.pauses) => pending.end(),
-                }
-            });
-        }
+    if failed {
+        sleep(RETRY_PAUSE).await;
     }
+    Reading { run, seq, failed }
 }
 
 /// A moment before a time, so that nothing is missed that was stored a little later than it happened.

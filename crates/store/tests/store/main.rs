@@ -18,5 +18,6 @@ mod messages;
 mod open;
 mod other_process;
 mod prune;
+mod run_changes;
 mod run_page;
 mod tail;
