@@ -260,7 +260,7 @@ impl UndoPreview {
             let is_undone = |file: &&CommandFile| self.undo.includes_commands() && file.restorable;
             let mut files = command.files.iter().filter(|file| !is_undone(file)).peekable();
             if files.peek().is_some() {
-                let _ = writeln!(text, "Also {}:", during_command_title(&command.command));
+                let _ = writeln!(text, "Also {}:", during_command_title(&command.command, &command.in_parallel));
             }
             for CommandFile {
                 path,

@@ -42,6 +42,8 @@ pub struct CommandDiff {
     pub call: EffectId,
     /// The command line.
     pub command: String,
+    /// The other commands that ran in parallel, so that each of them may have made the changes.
+    pub in_parallel: Vec<String>,
     /// The changed files, sorted by path.
     pub files: Vec<CommandFileDiff>,
 }
@@ -141,7 +143,8 @@ pub fn diff_bytes(files: &[FileDiff], commands: &[CommandDiff]) -> Vec<u8> {
 
 impl CommandDiff {
     fn append_comments(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(format!("# {}:\n", during_command_title(&self.command)).as_bytes());
+        let title = during_command_title(&self.command, &self.in_parallel);
+        bytes.extend_from_slice(format!("# {title}:\n").as_bytes());
         for CommandFileDiff { path, kind, diff } in &self.files {
             let note = match diff {
                 Some(_) => "",
@@ -312,6 +315,7 @@ impl ContentReader<'_> {
         Ok(CommandDiff {
             call: during.call,
             command: during.command.clone(),
+            in_parallel: during.in_parallel.clone(),
             files,
         })
     }
