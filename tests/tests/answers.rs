@@ -503,9 +503,9 @@ fn host_2_a_sub_agents_question_survives_a_kill_while_a_sibling_works() {
 fn lead_4_a_lead_that_reports_failure_fails_its_run_with_the_reported_reason() {
     let script = Script::from_fn(|request| match () {
         () if is_lead(request) && request.turn == 1 => plan("Try.", [delegate("try", "explore", "Try it.")]),
-        () if is_lead(request) => call("report", &json!({"reason": "Nobody can do it."})),
+        () if is_lead(request) => call("give_up", &json!({"reason": "Nobody can do it."})),
         () if is_reflector(request) => dirigent_tests::served::go_on("It failed."),
-        () => call("report", &json!({"reason": "The file is gone."})),
+        () => call("give_up", &json!({"reason": "The file is gone."})),
     });
     let served = Served::new("", script);
     let ended = served.place.dirigent(RUN).with_code(1);

@@ -167,9 +167,7 @@ impl UndoPlan {
         let mut merger = ChangeMerger::default();
         for (effect, change) in calls.changes(after).rev() {
             merger.add_inverse(change, Source::FileTool);
-            while let Some(during) =
-                commands.next_if(|during| during.call == effect && is_exit(change))
-            {
+            while let Some(during) = commands.next_if(|during| during.call == effect && is_exit(change)) {
                 match undone {
                     Undone::FileTools => {}
                     Undone::FileToolsAndCommands => during

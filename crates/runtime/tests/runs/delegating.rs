@@ -269,12 +269,12 @@ async fn lead_4_a_delegates_report_ends_only_the_delegate_and_becomes_the_caller
             ("lead", _) => plan_work(),
             ("worker", 0) => delegate("other", "look"),
             ("worker", _) => say(asked.last()),
-            ("other", _) => call("report", json!({"reason": "The server is down."})),
+            ("other", _) => call("give_up", json!({"reason": "The server is down."})),
             _ => achieved(),
         }
     });
     let mut world = delegating(model, tools([])).await;
-    world.spec.setup.agents[1].tools.push("report".to_owned());
+    world.spec.setup.agents[1].tools.push("give_up".to_owned());
     let handle = world.start(UserPresence::Absent).await;
     let report = ended(&handle).await.unwrap();
 

@@ -20,6 +20,7 @@ mod waiting;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use calling::ChangeSoFar;
 use conversation::Conversation;
 use repeats::Repeats;
 use waiting::UserRequest;
@@ -104,8 +105,8 @@ pub struct Agent {
     earlier_usage: Usage,
     /// The number of calls before the last continuation.
     earlier_calls: usize,
-    /// The distinct changes before the last continuation, each with its number of occurrences.
-    earlier_changes: Vec<(String, usize)>,
+    /// The changes before the last continuation.
+    earlier_changes: Vec<ChangeSoFar>,
     started_at: Timestamp,
     deadline: Timestamp,
     /// When the delegate of the current call started; `None` if no delegate is working.
