@@ -58,7 +58,7 @@ impl RecordedCall {
     /// Returns true if a call with this result may have changed what a call of `tool` reads. A change by a file tool does not affect
     /// databases, and a change in a database does not affect the files that tools read. Any other change may affect everything.
     pub fn may_outdate(result: &ToolResult, tool: &str) -> bool {
-        Outdated::by(result).concerns(tool)
+        Outdated::from_result(result).concerns(tool)
     }
 }
 
@@ -79,7 +79,7 @@ pub enum Outdated {
 
 impl Outdated {
     /// Returns what a call with this result has outdated.
-    pub fn by(result: &ToolResult) -> Self {
+    pub fn from_result(result: &ToolResult) -> Self {
         if !RecordedCall::outdates(result) {
             return Outdated::Nothing;
         }

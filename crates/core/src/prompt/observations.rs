@@ -1,15 +1,16 @@
 //! Formats observations for the prompts of leads, reflectors and sub-agents, within a size budget (PAOR-6).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::handle::OutputHandle;
 use super::sections::{CallLine, ObservationLine};
 use super::shorten::{shorten_output, shorten_result};
+use super::work_order::{WorkOrder, outdates};
 use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::confirmation::Outdated;
-use crate::id::{EffectId, SubTaskId};
+use crate::id::EffectId;
 use crate::observation::{Observation, ObservationStatus, ObservedCall, SubTaskResult};
 use crate::plan::{LEAD, Plan};
 use crate::text::{shorten, shorten_error, shorten_value, single_line};
@@ -89,54 +90,6 @@ pub(super) fn judged_lines(
     );
     let brief = form(MIN_STRING, AgentCalls::Brief);
     lines_within(&observed, &[&long, &short, &brief], &mut room, Some(iteration))
-}
-
-/// The order in which sub-tasks did their work, as far as the plan determines it.
-#[derive(Clone, Copy)]
-struct WorkOrder<'a> {
-    observed: &'a [Observation],
-    plan: Option<&'a Plan>,
-}
-
-impl WorkOrder<'_> {
-    /// Returns what the sub-tasks have outdated that began after this one had ended.
-    fn outdated_by_later(self, observation: &Observation) -> Vec<Outdated> {
-        let later = self
-            .observed
-            .iter()
-            .filter(|other| self.began_after(&other.subtask, observation));
-        later
-            .flat_map(|other| outdates(&other.finding))
-            .filter(|outdated| *outdated != Outdated::Nothing)
-            .collect()
-    }
-
-    /// The plan's sub-tasks begin once the lead has ended, and once all that they depend on has ended.
-    fn began_after(self, later: &SubTaskId, earlier: &Observation) -> bool {
-        if *later == earlier.subtask || later.0 == LEAD {
-            return false;
-        }
-        let mut reached = BTreeSet::from([later]);
-        let mut open = vec![later];
-        while let (Some(plan), Some(next)) = (self.plan, open.pop()) {
-            let subtask = plan.subtasks.iter().find(|subtask| subtask.id == *next);
-            for dependency in subtask.into_iter().flat_map(|subtask| &subtask.depends_on) {
-                if reached.insert(dependency) {
-                    open.push(dependency);
-                }
-            }
-        }
-        is_lead(earlier) || reached.contains(&earlier.subtask)
-    }
-}
-
-/// Returns what each call of a sub-task has outdated, in order.
-fn outdates(finding: &SubTaskResult) -> Vec<Outdated> {
-    match finding {
-        SubTaskResult::Calls { calls } => calls.iter().map(|call| Outdated::by(&call.result)).collect(),
-        SubTaskResult::Agent { work, .. } => work.calls.iter().map(|call| call.outdates).collect(),
-        SubTaskResult::Skipped { .. } => Vec::new(),
-    }
 }
 
 /// Shortens each text in the parameters of a call to its beginning, which shows what the call works on.

@@ -77,7 +77,7 @@ pub(super) enum EditError {
 
 impl EditError {
     /// Returns the error for an agent that has not read the file.
-    pub(super) fn of_unread_file(self) -> Self {
+    pub(super) fn for_unread_file(self) -> Self {
         match self {
             EditError::NotFound { path, hint } if hint == READ_AGAIN => EditError::NotFound {
                 path,

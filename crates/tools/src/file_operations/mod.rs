@@ -398,7 +398,7 @@ fn edit(
         edit::replace(&name, &file.text, old, new, occurrences).map_err(|error| {
             match seen::has_seen(context, &name) {
                 true => error,
-                false => error.of_unread_file(),
+                false => error.for_unread_file(),
             }
         })?;
     let after = file.encode(&edited.text)?;

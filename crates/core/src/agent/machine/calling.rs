@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::so_far::ChangeSoFar;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::AgentCommand;
 use crate::agent_report::{AgentAnswer, AgentFailure, CallSummary};
@@ -24,7 +25,7 @@ use crate::prompt::{OutputHandle, shorten_output};
 use crate::reflection::Reflection;
 use crate::text::{shorten, shorten_error, shorten_value};
 use crate::time::Timestamp;
-use crate::tool::{StateChange, ToolOutcome, ToolResult, code};
+use crate::tool::{ToolOutcome, ToolResult, code};
 
 /// Maximum number of characters of each string parameter in a call's summary. Large enough for most SQL statements and patches.
 const DIGEST_PARAMETER: usize = 1_000;
@@ -421,75 +422,6 @@ impl Agent {
     }
 }
 
-/// A change since the agent started, or a command or a request that changed nothing.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ChangeSoFar {
-    text: String,
-    times: usize,
-    kind: SoFarKind,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum SoFarKind {
-    Change,
-    /// A command or a request that changed nothing, and whether it succeeded.
-    Observation {
-        subject: String,
-        success: bool,
-    },
-}
-
-impl ChangeSoFar {
-    fn new(change: &StateChange) -> Self {
-        let kind = match change {
-            StateChange::ProcessExited { command, code, .. } if !change.is_reflected() => {
-                SoFarKind::Observation {
-                    subject: command.clone(),
-                    success: *code == Some(0),
-                }
-            }
-            StateChange::RequestSent { method, url, status } if !change.is_reflected() => {
-                SoFarKind::Observation {
-                    subject: format!("{method} {url}"),
-                    success: *status < 400,
-                }
-            }
-            StateChange::FileCreated { .. }
-            | StateChange::FileEdited { .. }
-            | StateChange::FileDeleted { .. }
-            | StateChange::FileMoved { .. }
-            | StateChange::ProcessExited { .. }
-            | StateChange::TableCreated { .. }
-            | StateChange::TableDropped { .. }
-            | StateChange::RowsChanged { .. }
-            | StateChange::RequestSent { .. } => SoFarKind::Change,
-        };
-        let text = change.to_string();
-        let times = 1;
-        ChangeSoFar { text, times, kind }
-    }
-
-    /// Adds this to what is known, and removes what no longer matters.
-    fn add_to(mut self, found: &mut Vec<ChangeSoFar>) {
-        if let Some(at) = found.iter().position(|known| known.text == self.text) {
-            let is_changed_since = found[at..].iter().any(|known| known.kind == SoFarKind::Change);
-            // The same result before and after a change is not the same.
-            if self.kind == SoFarKind::Change || !is_changed_since {
-                self.times += found[at].times;
-            }
-            found.remove(at);
-        }
-        found.retain(|known| match (&known.kind, &self.kind) {
-            (SoFarKind::Change, _) => true,
-            (SoFarKind::Observation { success, .. }, SoFarKind::Change) => !success,
-            (SoFarKind::Observation { subject: known, .. }, SoFarKind::Observation { subject, .. }) => {
-                known != subject
-            }
-        });
-        found.push(self);
-    }
-}
-
 fn refused_submission(errors: String) -> ToolResult {
     ToolResult::failure(errors).with_code(code::BAD_PARAMETERS)
 }
@@ -525,7 +457,7 @@ fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> Cal
         },
         output: short_output(result, handle),
         shown_by_diff: result.shown_by_diff(),
-        outdates: Outdated::by(result),
+        outdates: Outdated::from_result(result),
         agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }
 }

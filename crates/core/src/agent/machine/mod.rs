@@ -14,15 +14,16 @@ mod findings;
 mod repeats;
 mod replying;
 mod seen;
+mod so_far;
 mod tools_changing;
 mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use calling::ChangeSoFar;
 use conversation::Conversation;
 use repeats::Repeats;
+use so_far::ChangeSoFar;
 use waiting::UserRequest;
 
 use super::{AgentCommand, AgentInput, AgentTimer};
