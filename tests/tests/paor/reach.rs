@@ -82,8 +82,10 @@ fn paor_6_the_parameters_of_a_call_can_be_read_by_their_handle() {
     let served = Served::new("", script);
     let _ = served.place.dirigent(RUN).with_code(0);
     let requests = served.requests();
-    let is_reader = |request: &&Request| request.turn == 3 && !is_lead(request) && !is_reflector(request);
-    let parameters = output(requests.iter().find(is_reader).unwrap());
+    let mut readers = requests
+        .iter()
+        .filter(|request| !is_lead(request) && !is_reflector(request));
+    let parameters = output(readers.find(|request| request.turn == 3).unwrap());
     assert!(parameters.contains("seq"), "{parameters}");
 }
 
