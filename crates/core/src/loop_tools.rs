@@ -109,10 +109,10 @@ fn give_up_tool() -> ToolSpec {
     tool(
         GIVE_UP,
         ToolCategory::Ending,
-        "Ends your work as failed. Only if the task can't be done: findings are an answer.",
+        "Ends your work as failed. Only if the task can't be done.",
         json!({
             "type": "object",
-            "properties": {"reason": {"type": "string", "minLength": 1, "description": "What stands in the way, and all that you have found out."}},
+            "properties": {"reason": {"type": "string", "minLength": 1, "description": "What stands in the way, and all your findings."}},
             "required": ["reason"],
             "additionalProperties": false
         }),

@@ -43,7 +43,7 @@ const BEFORE_MATCH: usize = 100;
 const MAX_PATTERN: usize = 64 * 1024;
 
 const DESCRIPTION: &str = "Reads an output by its handle: of a call (`a3.2`, its parameters `a3.2.parameters`), an agent (`a3`), an iteration (`iteration.2`, `diff.2`), or \
-    what the run has changed in files (`diff`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
+    the run's diff (`diff`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
     those that match; otherwise `length` characters from `offset`.";
 
 /// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings

@@ -93,8 +93,8 @@ impl Operation {
 const DESCRIPTION: &str = "Works on files of the workspace. `read` returns a file's lines, up to 64 KiB, each after its number and a \
     tab, which are not part of the file. `write` creates a file, or replaces one that you have read to its end. `edit` replaces \
     `old` by `new`. `list` returns a folder's files and folders (with `/` at the end), or the files that match `glob`, without \
-    ignored ones. `move` never overwrites. `delete` removes a file or an empty folder. `undo` restores what file tools \
-    of this run changed, not what changed while commands ran, in `path` or everywhere. A change fails, and shows the new content, if the file has changed since you saw it.";
+    ignored ones. `move` never overwrites. `delete` removes a file or an empty folder. `undo` restores what this run's \
+    file tools changed, never what commands changed, in `path` or everywhere. A change fails, and shows the new content, if the file has changed since you saw it.";
 
 const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` returns a file's lines, up to 64 KiB, each after its number \
     and a tab, which are not part of the file. `list` returns a folder's files and folders (with `/` at the end), or the files that \
