@@ -500,19 +500,17 @@ fn host_2_a_sub_agents_question_survives_a_kill_while_a_sibling_works() {
 }
 
 #[test]
-fn lead_4_a_lead_that_reports_failure_fails_its_run_with_the_reported_reason() {
+fn lead_4_a_lead_that_gives_up_fails_its_run_with_its_reason() {
     let script = Script::from_fn(|request| match () {
         () if is_lead(request) && request.turn == 1 => plan("Try.", [delegate("try", "explore", "Try it.")]),
-        () if is_lead(request) => call("report", &json!({"reason": "Nobody can do it."})),
+        () if is_lead(request) => call("give_up", &json!({"reason": "Nobody can do it."})),
         () if is_reflector(request) => dirigent_tests::served::go_on("It failed."),
-        () => call("report", &json!({"reason": "The file is gone."})),
+        () => call("give_up", &json!({"reason": "The file is gone."})),
     });
     let served = Served::new("", script);
     let ended = served.place.dirigent(RUN).with_code(1);
     assert!(
-        ended
-            .stdout
-            .contains("the lead reported that the goal cannot be reached: Nobody can do it."),
+        ended.stdout.contains("the lead gave up: Nobody can do it."),
         "{ended}"
     );
     let judged = served
@@ -521,10 +519,7 @@ fn lead_4_a_lead_that_reports_failure_fails_its_run_with_the_reported_reason() {
         .find(|request| is_reflector(request))
         .unwrap()
         .clone();
-    assert!(mentions(
-        &judged,
-        "the agent reported that it failed: The file is gone."
-    ));
+    assert!(mentions(&judged, "the agent gave up: The file is gone."));
     assert!(
         !judged.system_prompt().contains("## report"),
         "a reflector has its verdicts"

@@ -310,10 +310,10 @@ async fn host_2_a_run_resumed_without_its_own_tools_reports_them_missing_to_the_
 #[tokio::test]
 async fn host_1_a_tool_with_a_reserved_name_is_refused() {
     let stage = Stage::new();
-    let own = wait("report", Repeat::Safe, &Notes::default(), &Gate::shut());
+    let own = wait("give_up", Repeat::Safe, &Notes::default(), &Gate::shut());
     let refused = stage.builder(Scripted::new()).tool(own).build().await;
     assert_eq!(
         refused.err().unwrap().to_string(),
-        "a tool must not have the name `report`, because every agent has a tool with this name: rename it"
+        "a tool must not have the name `give_up`, because every agent has a tool with this name: rename it"
     );
 }

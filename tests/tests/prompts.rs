@@ -85,7 +85,7 @@ fn flow_3_tools_are_ordered_by_category_in_requests_and_prompts() {
         "read_output",
         "ask_user",
         "delegate",
-        "report",
+        "give_up",
         "submit_plan",
     ];
     let native = prompts(CallForm::Native);

@@ -204,7 +204,7 @@ async fn host_9_each_answer_is_recorded_once_with_the_request_that_it_answers() 
         panic!("{scouts:?}")
     };
     let request = &first["answers"]["request"];
-    assert_eq!(request["tools"], json!(["note", "ask_user", "report"]));
+    assert_eq!(request["tools"], json!(["note", "ask_user", "give_up"]));
     assert_eq!(request["messages"].as_array().unwrap().len(), 2);
     assert_eq!(call["answers"]["call"]["parameters"], json!({"text": "milk"}));
     let request = &second["answers"]["request"];

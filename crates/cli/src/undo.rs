@@ -69,7 +69,12 @@ fn command_as_json(command: &CommandDiff) -> Value {
         let diff = file.diff.as_deref().map(String::from_utf8_lossy);
         json!({"path": file.path, "kind": file.kind, "diff": diff})
     });
-    json!({"call": command.call, "command": command.command, "files": files.collect::<Vec<_>>()})
+    let mut object =
+        json!({"call": command.call, "command": command.command, "files": files.collect::<Vec<_>>()});
+    if !command.in_parallel.is_empty() {
+        object["in_parallel"] = json!(command.in_parallel);
+    }
+    object
 }
 
 pub(crate) async fn undo(
@@ -260,7 +265,11 @@ impl UndoPreview {
             let is_undone = |file: &&CommandFile| self.undo.includes_commands() && file.restorable;
             let mut files = command.files.iter().filter(|file| !is_undone(file)).peekable();
             if files.peek().is_some() {
-                let _ = writeln!(text, "Also {}:", during_command_title(&command.command));
+                let _ = writeln!(
+                    text,
+                    "Also {}:",
+                    during_command_title(&command.command, &command.in_parallel)
+                );
             }
             for CommandFile {
                 path,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::budget::BudgetExceeded;
+use crate::confirmation::Outdated;
 use crate::id::{AgentId, EffectId};
 use crate::message::{ModelFailure, Usage};
 use crate::plan::Plan;
@@ -123,10 +124,10 @@ pub enum AgentFailure {
         /// How many times the tool was called.
         times: u32,
     },
-    /// The agent reported that it cannot do its task (LEAD-4).
-    #[error("the agent reported that it failed: {reason}")]
-    Reported {
-        /// The obstacle, in the agent's words.
+    /// The agent gave up, because it cannot do its task (LEAD-4).
+    #[error("the agent gave up: {reason}")]
+    GaveUp {
+        /// The obstacle and the findings, in the agent's words.
         reason: String,
     },
     /// The user rejected a call (APPROVE-2).
@@ -203,6 +204,9 @@ pub struct CallSummary {
     /// True if a diff of the files shows everything that the call did and returned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown_by_diff: bool,
+    /// What the call's changes have outdated of the results of earlier calls.
+    #[serde(default, skip_serializing_if = "Outdated::is_nothing")]
+    pub outdates: Outdated,
     /// The agent that a `delegate` call started; `None` for any other call (PAOR-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,

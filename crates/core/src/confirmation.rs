@@ -58,19 +58,60 @@ impl RecordedCall {
     /// Returns true if a call with this result may have changed what a call of `tool` reads. A change by a file tool does not affect
     /// databases, and a change in a database does not affect the files that tools read. Any other change may affect everything.
     pub fn may_outdate(result: &ToolResult, tool: &str) -> bool {
-        let is_elsewhere = |change: &StateChange| match change {
-            StateChange::FileCreated { .. } | StateChange::FileEdited { .. } => tool == SQL_TOOL,
+        Outdated::from_result(result).concerns(tool)
+    }
+}
+
+/// The results of earlier calls that may be outdated by the changes of a later call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outdated {
+    /// No results.
+    #[default]
+    Nothing,
+    /// All results but those of databases.
+    Files,
+    /// All results but those of tools that read only files.
+    Databases,
+    /// All results.
+    Everything,
+}
+
+impl Outdated {
+    /// Returns what a call with this result has outdated.
+    pub fn from_result(result: &ToolResult) -> Self {
+        if !RecordedCall::outdates(result) {
+            return Outdated::Nothing;
+        }
+        let of_change = |change: &StateChange| match change {
+            StateChange::FileCreated { .. } | StateChange::FileEdited { .. } => Outdated::Files,
             StateChange::TableCreated { .. }
             | StateChange::TableDropped { .. }
-            | StateChange::RowsChanged { .. } => FILE_TOOLS.contains(&tool),
+            | StateChange::RowsChanged { .. } => Outdated::Databases,
             // A moved or deleted file may be a database.
             StateChange::FileDeleted { .. }
             | StateChange::FileMoved { .. }
             | StateChange::ProcessExited { .. }
-            | StateChange::RequestSent { .. } => false,
+            | StateChange::RequestSent { .. } => Outdated::Everything,
         };
-        let mut reflected = result.changes.iter().filter(|change| change.is_reflected());
-        started_agent(result).is_none() && !reflected.all(is_elsewhere)
+        let reflected = result.changes.iter().filter(|change| change.is_reflected());
+        let both = |one, other| if one == other { one } else { Outdated::Everything };
+        reflected.map(of_change).reduce(both).unwrap_or_default()
+    }
+
+    /// Returns true if the results of a tool are among them.
+    pub fn concerns(self, tool: &str) -> bool {
+        match self {
+            Outdated::Nothing => false,
+            Outdated::Files => tool != SQL_TOOL,
+            Outdated::Databases => !FILE_TOOLS.contains(&tool),
+            Outdated::Everything => true,
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == Outdated::Nothing
     }
 }
 

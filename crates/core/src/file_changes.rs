@@ -27,12 +27,22 @@ pub struct ChangedFile {
 /// Changes that happened while a command was running, made by the command or by something else, except changes by file tools (PAOR-10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuringCommand {
-    /// The call that ran the command.
+    /// The call that ran the command; of several commands, the call that ended last.
     pub call: EffectId,
-    /// The command line.
+    /// The command line; of several commands, the one that ended first.
     pub command: String,
+    /// The other commands that saw the changes, because they ran in parallel, in the order of their ends.
+    pub in_parallel: Vec<String>,
     /// Created, edited and deleted files, sorted by path.
     pub changes: Vec<StateChange>,
+}
+
+impl DuringCommand {
+    /// Returns the commands that were running.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &str> {
+        let others = self.in_parallel.iter().map(String::as_str);
+        std::iter::once(self.command.as_str()).chain(others)
+    }
 }
 
 /// Changes that happened while a command of the run was running, made by the command or by something else (PAOR-10).
@@ -40,6 +50,9 @@ pub struct DuringCommand {
 pub struct CommandChanges {
     /// The command line.
     pub command: String,
+    /// The other commands that ran in parallel, so that each of them may have made the changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_parallel: Vec<String>,
     /// The net changes over all executions of the command, sorted by path.
     pub files: Vec<ChangedFile>,
 }
@@ -119,31 +132,36 @@ fn is_same_table(one: &StateChange, other: &StateChange) -> bool {
 /// Returns the net changes that happened while each command was running, over all executions of the command. Commands are in the order of
 /// their first executions.
 pub(crate) fn command_changes(during: &[DuringCommand]) -> Vec<CommandChanges> {
-    let mut commands: Vec<(&str, Vec<&StateChange>)> = Vec::new();
-    for DuringCommand { command, changes, .. } in during {
-        match commands.iter_mut().find(|(known, _)| known == command) {
-            Some((_, known)) => known.extend(changes),
-            None => commands.push((command, changes.iter().collect())),
+    type Commands<'a> = (&'a str, &'a [String]);
+    let mut commands: Vec<(Commands<'_>, Vec<&StateChange>)> = Vec::new();
+    for during in during {
+        let key = (during.command.as_str(), during.in_parallel.as_slice());
+        match commands.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => known.extend(&during.changes),
+            None => commands.push((key, during.changes.iter().collect())),
         }
     }
-    let net = commands.into_iter().map(|(command, changes)| CommandChanges {
-        command: command.to_owned(),
-        files: changed_files(changes.into_iter()),
-    });
+    let net = commands
+        .into_iter()
+        .map(|((command, in_parallel), changes)| CommandChanges {
+            command: command.to_owned(),
+            in_parallel: in_parallel.to_vec(),
+            files: changed_files(changes.into_iter()),
+        });
     net.filter(|command| !command.files.is_empty()).collect()
 }
 
 impl CommandChanges {
     /// Returns the title of the files: "changed while `cargo test` ran, by this command or something else".
     pub fn title(&self) -> String {
-        during_command_title(&self.command)
+        during_command_title(&self.command, &self.in_parallel)
     }
 }
 
 /// Returns the title, as shown to users, for changes that happened while a command was running: "changed while `cargo test` ran, by this
-/// command or something else".
-pub fn during_command_title(command: &str) -> String {
-    during_commands_title(&[command.to_owned()])
+/// command or something else". `in_parallel` has the other commands that ran at the same time.
+pub fn during_command_title(command: &str, in_parallel: &[String]) -> String {
+    during_commands_title(&[&[command.to_owned()], in_parallel].concat())
 }
 
 /// Like [`during_command_title`], for changes while several commands ran. Names the first commands only.

@@ -1,4 +1,4 @@
-//! The tools `ask_user` and `report`, which every agent except the reflector has (LEAD-4), and `describe_tool` and `call_tool`, with which
+//! The tools `ask_user` and `give_up`, which every agent except the reflector has (LEAD-4), and `describe_tool` and `call_tool`, with which
 //! a lead uses the tools of services (MCP-4).
 //!
 //! Like `delegate`, they are not tools of the run: an agent is offered them if its spec lists them, and its state machine handles their calls.
@@ -20,7 +20,7 @@ pub const DELEGATE: &str = "delegate";
 pub const ASK_USER: &str = "ask_user";
 
 /// The name of the tool with which an agent ends as failed.
-pub const REPORT: &str = "report";
+pub const GIVE_UP: &str = "give_up";
 
 /// The name of the tool that returns the description and the schema of a service's tool.
 pub const DESCRIBE_TOOL: &str = "describe_tool";
@@ -31,7 +31,7 @@ pub const CALL_TOOL: &str = "call_tool";
 
 /// Returns true for the name of a tool that an agent's machine handles itself. Tools of a run must not have these names.
 pub fn is_reserved(tool: &str) -> bool {
-    [ASK_USER, REPORT, DESCRIBE_TOOL, CALL_TOOL].contains(&tool)
+    [ASK_USER, GIVE_UP, DESCRIBE_TOOL, CALL_TOOL].contains(&tool)
 }
 
 /// Returns true for a tool that is left out of an agent's description, because every agent has it or it is described elsewhere.
@@ -43,7 +43,7 @@ pub(crate) fn is_control_tool(tool: &str) -> bool {
 /// verdicts instead.
 pub fn loop_tools(answer: AnswerForm) -> Vec<ToolSpec> {
     match answer {
-        AnswerForm::Text | AnswerForm::Plan => vec![ask_user_tool(), report_tool()],
+        AnswerForm::Text | AnswerForm::Plan => vec![ask_user_tool(), give_up_tool()],
         AnswerForm::Reflection => Vec::new(),
     }
 }
@@ -105,14 +105,14 @@ fn ask_user_tool() -> ToolSpec {
     )
 }
 
-fn report_tool() -> ToolSpec {
+fn give_up_tool() -> ToolSpec {
     tool(
-        REPORT,
+        GIVE_UP,
         ToolCategory::Ending,
-        "Ends your work as failed. Only if the task can't be done; a plain answer is a success.",
+        "Ends your work as failed. Only if the task can't be done.",
         json!({
             "type": "object",
-            "properties": {"reason": {"type": "string", "minLength": 1, "description": "What stands in the way, and what you know so far."}},
+            "properties": {"reason": {"type": "string", "minLength": 1, "description": "What stands in the way, and all your findings."}},
             "required": ["reason"],
             "additionalProperties": false
         }),
@@ -147,8 +147,8 @@ fn tool(
 pub(crate) enum LoopCall {
     /// A question to the user.
     AskUser(Question),
-    /// The reason why the agent failed.
-    Report(String),
+    /// The reason why the agent gives up.
+    GiveUp(String),
     /// The name of the tool to describe.
     Describe(String),
     /// A call of another tool.
@@ -159,7 +159,7 @@ impl LoopCall {
     /// Reads a validated call; `None` if it is a call of another tool.
     pub(crate) fn read(call: &ToolCall) -> Option<LoopCall> {
         #[derive(Deserialize)]
-        struct Reported {
+        struct GivenUp {
             reason: String,
         }
         #[derive(Deserialize)]
@@ -172,9 +172,9 @@ impl LoopCall {
             ASK_USER => Question::deserialize(&call.parameters)
                 .ok()
                 .map(LoopCall::AskUser),
-            REPORT => Reported::deserialize(&call.parameters)
+            GIVE_UP => GivenUp::deserialize(&call.parameters)
                 .ok()
-                .map(|reported| LoopCall::Report(reported.reason)),
+                .map(|given_up| LoopCall::GiveUp(given_up.reason)),
             DESCRIBE_TOOL => Named::deserialize(&call.parameters)
                 .ok()
                 .map(|named| LoopCall::Describe(named.name)),

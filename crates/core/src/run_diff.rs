@@ -3,12 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::file_changes::FileChangeKind;
-use crate::text::shorten;
+use crate::text::{one_line, shorten, single_line};
+use crate::tool::display_path;
 
 /// Maximum number of characters of all diffs.
 const MAX_DIFFS: usize = 20_000;
 /// Maximum number of characters of the paths of the files whose diffs are left out.
 const MAX_PATHS: usize = 4_000;
+/// Maximum number of characters of a command.
+const MAX_COMMAND: usize = 300;
 
 /// The net changes that a run made to files. Limited in size, because they are journaled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,12 +62,7 @@ fn by_default() -> bool {
 impl DiffedFile {
     /// Creates the entry of a file from its diff, and counts the changed lines.
     pub fn new(path: String, kind: Option<FileChangeKind>, diff: String) -> Self {
-        let in_hunks = diff.lines().skip_while(|line| !line.starts_with("@@"));
-        let (mut added, mut removed) = (0, 0);
-        for line in in_hunks {
-            added += usize::from(line.starts_with('+'));
-            removed += usize::from(line.starts_with('-'));
-        }
+        let (added, removed) = changed_lines(&diff);
         DiffedFile {
             path,
             kind,
@@ -85,8 +83,103 @@ impl DiffedFile {
         }
     }
 
+    /// Returns the kind of the net change, as shown to models.
+    pub(crate) fn net_kind(&self) -> String {
+        match self.kind {
+            Some(kind) => kind.to_string(),
+            None => "as before the run".to_owned(),
+        }
+    }
+
     fn size(&self) -> usize {
         self.diff.as_ref().map_or(0, |diff| diff.chars().count())
+    }
+}
+
+/// Counts the added and the removed lines in the hunks of a diff of one or more parts.
+fn changed_lines(diff: &str) -> (usize, usize) {
+    let (mut added, mut removed) = (0, 0);
+    // The lines that the current hunk still has of the file before and after the change.
+    let (mut before, mut after) = (0_usize, 0_usize);
+    for line in diff.lines() {
+        if before == 0 && after == 0 {
+            (before, after) = hunk_lengths(line).unwrap_or_default();
+            continue;
+        }
+        match line.as_bytes().first() {
+            Some(b'+') => (added, after) = (added + 1, after.saturating_sub(1)),
+            Some(b'-') => (removed, before) = (removed + 1, before.saturating_sub(1)),
+            Some(b'\\') => {}
+            Some(_) | None => (before, after) = (before.saturating_sub(1), after.saturating_sub(1)),
+        }
+    }
+    (added, removed)
+}
+
+/// Returns the numbers of lines before and after the change from the first line of a hunk: 3 and 1 for `@@ -1,3 +1 @@`. `None` for any
+/// other line.
+fn hunk_lengths(line: &str) -> Option<(usize, usize)> {
+    let (before, rest) = line.strip_prefix("@@ -")?.split_once(" +")?;
+    let (after, _) = rest.split_once(" @@")?;
+    let length = |range: &str| match range.split_once(',') {
+        Some((_, length)) => length.parse().ok(),
+        None => Some(1),
+    };
+    Some((length(before)?, length(after)?))
+}
+
+/// The commands that were running when files changed, each with a number, so that the text of a command occurs once.
+#[derive(Debug, Default)]
+pub struct NumberedCommands<'a>(Vec<&'a str>);
+
+impl<'a> NumberedCommands<'a> {
+    /// Numbers the commands of these files in the order in which they occur.
+    pub fn new(files: impl IntoIterator<Item = &'a DiffedFile>) -> Self {
+        let mut commands: Vec<&str> = Vec::new();
+        for command in files.into_iter().flat_map(|file| &file.during) {
+            if !commands.contains(&command.as_str()) {
+                commands.push(command);
+            }
+        }
+        NumberedCommands(commands)
+    }
+
+    /// Returns a line for each command: its number and its text, which is cut if it is long.
+    pub fn lines(&self) -> Vec<String> {
+        let lines = (1..).zip(&self.0);
+        lines
+            .map(|(number, command)| format!("{number}. `{}`", single_line(&one_line(command), MAX_COMMAND)))
+            .collect()
+    }
+
+    /// Returns the first line of a file's diff, which says when the file changed; `None` if only file tools changed it.
+    pub fn title(&self, file: &DiffedFile) -> Option<String> {
+        let during = self.while_running(file)?;
+        let by_file_tools = match file.by_file_tools {
+            true => "changed by file tools, and ",
+            false => "changed ",
+        };
+        let now = match (file.kind, file.diff.as_deref()) {
+            (None, None | Some("")) => "; now it is as before the run",
+            (Some(_) | None, _) => "",
+        };
+        Some(format!(
+            "# {}: {by_file_tools}{during}{now}",
+            display_path(&file.path)
+        ))
+    }
+
+    /// Returns when the file changed: "while command 1 ran"; `None` if only file tools changed it.
+    pub(crate) fn while_running(&self, file: &DiffedFile) -> Option<String> {
+        let number = |command: &String| self.0.iter().position(|known| known == command);
+        let mut numbers: Vec<usize> = file.during.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        let numbers: Vec<String> = numbers.iter().map(|number| (number + 1).to_string()).collect();
+        match numbers.as_slice() {
+            [] => None,
+            [one] => Some(format!("while command {one} ran")),
+            [others @ .., last] => Some(format!("while commands {} and {last} ran", others.join(", "))),
+        }
     }
 }
 

@@ -33,7 +33,26 @@ fn shorten_if_saves<'a>(text: &'a str, max: usize, handle: Option<&str>, min_sav
     if count <= max {
         return Cow::Borrowed(text);
     }
-    let (head, tail) = (max * 2 / 3, max / 3);
+    shorten_between(text, count, (max * 2 / 3, max / 3), handle, min_saved)
+}
+
+/// Like [`shorten`], for an error: keeps as much of the end, which often says what is wrong and what to do, as of the beginning.
+pub(crate) fn shorten_error<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {
+    let count = text.chars().count();
+    match count <= max {
+        true => Cow::Borrowed(text),
+        false => shorten_between(text, count, (max - max / 2, max / 2), handle, 1),
+    }
+}
+
+/// Replaces the middle of a text of `count` characters with a note, if this saves at least `min_saved` characters.
+fn shorten_between<'a>(
+    text: &'a str,
+    count: usize,
+    (head, tail): (usize, usize),
+    handle: Option<&str>,
+    min_saved: usize,
+) -> Cow<'a, str> {
     let at = |character: usize| {
         text.char_indices()
             .nth(character)
@@ -143,4 +162,20 @@ pub fn first_numbered_line(text: &str) -> Option<usize> {
     lines.next().filter(|line| line.starts_with("Lines "))?;
     let (number, _) = lines.next()?.split_once('\t')?;
     number.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paor_6_a_long_error_keeps_as_much_of_its_end_as_of_its_beginning() {
+        let error = format!("failed: {}the cause is here", "x".repeat(500));
+        let shortened = shorten_error(&error, 40, Some("a1.2"));
+        assert_eq!(
+            shortened,
+            "failed: xxxxxxxxxxxx… [485 characters left out: read them with read_output, handle a1.2] …xxxthe cause is here"
+        );
+        assert_eq!(shorten_error("short", 40, None), "short");
+    }
 }

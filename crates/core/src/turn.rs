@@ -240,7 +240,7 @@ impl EarlierTurns {
     /// Returns the run of the earlier turn that has the output with this handle; `None` if the handle is one of this turn, or unknown.
     pub fn run_of(&self, handle: OutputHandle) -> Option<RunId> {
         let has = |ids: &TurnRun| match handle {
-            OutputHandle::Call(effect) => match effect.scope {
+            OutputHandle::Call(effect) | OutputHandle::Parameters(effect) => match effect.scope {
                 Scope::Run => effect.step <= ids.steps,
                 Scope::Agent(agent) => agent.0 <= ids.agents,
             },

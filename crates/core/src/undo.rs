@@ -11,6 +11,7 @@ mod attribution;
 pub(crate) mod calls;
 mod history;
 mod merge;
+mod parallel;
 
 use std::collections::BTreeSet;
 
@@ -166,13 +167,15 @@ impl UndoPlan {
         let mut merger = ChangeMerger::default();
         for (effect, change) in calls.changes(after).rev() {
             merger.add_inverse(change, Source::FileTool);
-            let ended = commands.next_if(|during| during.call == effect && is_exit(change));
-            match undone {
-                Undone::FileTools => {}
-                Undone::FileToolsAndCommands => ended
-                    .into_iter()
-                    .flat_map(|during| during.changes.iter().rev())
-                    .for_each(|change| merger.add_inverse(change, Source::Command)),
+            while let Some(during) = commands.next_if(|during| during.call == effect && is_exit(change)) {
+                match undone {
+                    Undone::FileTools => {}
+                    Undone::FileToolsAndCommands => during
+                        .changes
+                        .iter()
+                        .rev()
+                        .for_each(|change| merger.add_inverse(change, Source::Command)),
+                }
             }
         }
         let (steps, pairs) = merger.into_steps();

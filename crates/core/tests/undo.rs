@@ -9,7 +9,9 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{FileVersion, StateChange, ToolResult};
-use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep, UndoPlan, is_within};
+use dirigent_core::undo::{
+    CommandHistory, MoveBack, PathState, RestorePath, RestoreStep, UndoPlan, is_within,
+};
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert_eq, proptest};
 use proptest::sample::Index;
 use serde_json::Value;
@@ -361,6 +363,123 @@ fn paor_10_a_file_tools_change_during_a_command_is_not_attributed_to_the_command
     // If they ran one after the other, the command's change counts on its own.
     let entries = calls(&[edited("a", "1", "2"), command(&[edited("a", "1", "2")])]);
     assert_eq!(UndoPlan::from_entries(&entries, 0).during_commands.len(), 1);
+}
+
+/// A command with this text during which these files changed.
+fn ran(text: &str, files: &[StateChange]) -> StateChange {
+    StateChange::ProcessExited {
+        command: text.to_owned(),
+        code: Some(0),
+        files: files.to_vec(),
+    }
+}
+
+#[test]
+fn paor_10_a_change_that_parallel_commands_saw_is_one_change() {
+    let unknown = |path: &str| StateChange::FileEdited {
+        path: path.to_owned(),
+        diff: None,
+        before: None,
+        after: None,
+    };
+    let entries = parallel(
+        &[ran(
+            "make a",
+            &[edited("a", "1", "2"), created("x", "1"), unknown("u")],
+        )],
+        &ran(
+            "make b",
+            &[
+                edited("a", "1", "3"),
+                created("x", "1"),
+                unknown("u"),
+                edited("own", "1", "2"),
+            ],
+        ),
+    );
+
+    let plan = UndoPlan::with_commands(&entries, 0);
+
+    assert_eq!(
+        serde_json::json!(plan.command_changes()),
+        serde_json::json!([
+            {
+                "command": "make a",
+                "in_parallel": ["make b"],
+                "files": [
+                    {"path": "a", "kind": "edited"},
+                    {"path": "u", "kind": "edited"},
+                    {"path": "x", "kind": "created"},
+                ],
+            },
+            {"command": "make b", "files": [{"path": "own", "kind": "edited"}]},
+        ])
+    );
+    assert_eq!(
+        plan.command_changes()[0].title(),
+        "changed while `make a`, `make b` ran, by these commands or something else"
+    );
+    assert_eq!(
+        counted(plan),
+        [
+            restoration("a", file("3"), file("1"), 1),
+            restoration("own", file("2"), file("1"), 1),
+            restoration("x", file("1"), PathState::Nothing, 1),
+        ]
+    );
+    let histories = CommandHistory::from_entries(&entries);
+    let told: Vec<_> = histories
+        .iter()
+        .map(|history| {
+            (
+                history.changes.path.as_str(),
+                history.commands.len(),
+                history.changes.changed_by_others,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("a", 2, false),
+            ("own", 1, false),
+            ("u", 2, false),
+            ("x", 2, false)
+        ]
+    );
+}
+
+#[test]
+fn paor_10_changes_of_parallel_commands_that_follow_each_other_are_two_changes() {
+    let entries = parallel(
+        &[ran("make a", &[edited("a", "1", "2")])],
+        &ran("make b", &[edited("a", "2", "3")]),
+    );
+    let plan = UndoPlan::with_commands(&entries, 0);
+    let commands: Vec<_> = plan
+        .during_commands
+        .iter()
+        .map(|during| during.command.as_str())
+        .collect();
+    assert_eq!(commands, ["make a", "make b"]);
+    assert_eq!(counted(plan), [restoration("a", file("3"), file("1"), 2)]);
+}
+
+#[test]
+fn paor_10_a_tool_and_a_command_in_parallel_have_one_history() {
+    // The command changed the file first, but its end is journaled after the tool's.
+    let entries = parallel(&[edited("a", "2", "3")], &command(&[edited("a", "1", "3")]));
+    let [history] = &CommandHistory::from_entries(&entries)[..] else {
+        panic!("one file changed");
+    };
+    assert_eq!(
+        (
+            &history.changes.original,
+            &history.changes.expected,
+            history.changes.changed_by_others
+        ),
+        (&file("1"), &file("3"), false)
+    );
 }
 
 #[test]

@@ -71,9 +71,9 @@ impl Later<'_> {
 }
 
 /// The end of the line of a file that changed while commands ran.
-const DURING_COMMANDS: &str = " or something else)";
+const DURING_COMMANDS: &str = "; changed while command";
 /// What follows the path of a file that file tools changed, too.
-const ALSO: &str = "; also changed while ";
+const ALSO: &str = "; also changed while command";
 
 #[derive(Deserialize)]
 struct Judgement {
@@ -190,9 +190,10 @@ impl<'a> Sections<'a> {
             .unwrap_or_default()
             .lines()
             .filter_map(|line| line.strip_prefix("- "))
-            .filter_map(|line| match line.ends_with(DURING_COMMANDS) {
-                true => line.split_once(ALSO)?.0.rsplit_once(" (").map(|(path, _)| path),
-                false => Some(line),
+            .filter_map(|line| match line.rsplit_once(" (") {
+                Some((path, note)) if note.contains(ALSO) => Some(path),
+                Some((_, note)) if note.contains(DURING_COMMANDS) => None,
+                Some(_) | None => Some(line),
             })
             .map(|path| path.trim().to_owned())
             .collect()

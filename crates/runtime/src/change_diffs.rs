@@ -5,7 +5,7 @@ use std::path::Path;
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::EffectId;
 use dirigent_core::journal::Entry;
-use dirigent_core::run::{FileChangeKind, during_command_title, during_commands_title};
+use dirigent_core::run::{FileChangeKind, during_command_title};
 use dirigent_core::tool::{FileVersion, StateChange, display_path};
 use dirigent_core::undo::{
     CommandHistory, DuringCommand, MoveBack, PathChange, PathState, RestorePath, RestoreStep, UndoPlan,
@@ -42,6 +42,8 @@ pub struct CommandDiff {
     pub call: EffectId,
     /// The command line.
     pub command: String,
+    /// The other commands that ran in parallel, so that each of them may have made the changes.
+    pub in_parallel: Vec<String>,
     /// The changed files, sorted by path.
     pub files: Vec<CommandFileDiff>,
 }
@@ -141,7 +143,8 @@ pub fn diff_bytes(files: &[FileDiff], commands: &[CommandDiff]) -> Vec<u8> {
 
 impl CommandDiff {
     fn append_comments(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(format!("# {}:\n", during_command_title(&self.command)).as_bytes());
+        let title = during_command_title(&self.command, &self.in_parallel);
+        bytes.extend_from_slice(format!("# {title}:\n").as_bytes());
         for CommandFileDiff { path, kind, diff } in &self.files {
             let note = match diff {
                 Some(_) => "",
@@ -162,8 +165,7 @@ impl CommandDiff {
     }
 }
 
-/// Reads the net change of each file, whoever changed it, for agents that judge the run. A file that changed while commands ran has a title
-/// that says so.
+/// Reads the net change of each file, whoever changed it, for agents that judge the run.
 pub(crate) fn net_diffs(
     journal: &dyn RunLog,
     workspace: &Path,
@@ -253,29 +255,16 @@ impl ContentReader<'_> {
         })
     }
 
-    /// Returns the net diff of a file that changed while commands ran, with a title.
+    /// Returns the net diff of a file that changed while commands ran.
     fn diff_of_history(&self, history: CommandHistory) -> Result<NetDiff, RuntimeError> {
         let RestorePath {
-            path,
-            original,
-            expected,
-            ..
+            original, expected, ..
         } = &history.changes;
-        let mut title = format!("# {}: ", display_path(path));
-        if history.by_file_tools {
-            title.push_str("changed by file tools, and ");
-        }
-        title.push_str(&during_commands_title(&history.commands));
         let mut file = self.net_diff(&history.changes)?;
         if original == expected && *original != PathState::Unknown {
-            title.push_str("; now it is as before the run");
             file.kind = None;
             file.diff.clear();
-        } else {
-            title.push(':');
         }
-        title.push('\n');
-        file.diff.splice(..0, title.into_bytes());
         Ok(NetDiff {
             file,
             during: history.commands,
@@ -312,6 +301,7 @@ impl ContentReader<'_> {
         Ok(CommandDiff {
             call: during.call,
             command: during.command.clone(),
+            in_parallel: during.in_parallel.clone(),
             files,
         })
     }

@@ -15,6 +15,7 @@ use dirigent_core::prompt::{OutputHandle, READ_OUTPUT, whole_observations, whole
 use dirigent_core::run::{Iteration, RunInput};
 use dirigent_core::text::first_numbered_line;
 use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, ToolSpec, code};
+use dirigent_core::view::EventKind;
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -41,8 +42,8 @@ const BEFORE_MATCH: usize = 100;
 /// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Reads an output by its handle: of a call (`a3.2`), an agent (`a3`), an iteration (`iteration.2`, `diff.2`), or \
-    what the run has changed in files (`diff`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
+const DESCRIPTION: &str = "Reads an output by its handle: of a call (`a3.2`, its parameters `a3.2.parameters`), an agent (`a3`), an iteration (`iteration.2`, `diff.2`), or \
+    the run's diff (`diff`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
     those that match; otherwise `length` characters from `offset`.";
 
 /// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings
@@ -420,6 +421,10 @@ fn run_with(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Ru
 fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
         OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| presented(&result))),
+        OutputHandle::Parameters(effect) => {
+            let parameters = find_parameters(journal, run, effect)?;
+            Ok(parameters.map(|parameters| json!({ "parameters": parameters })))
+        }
         OutputHandle::Agent(agent) => {
             let view = read_view(journal, run)?;
             let report = view.agent(agent).and_then(Agent::report);
@@ -476,6 +481,9 @@ fn not_found(handle: OutputHandle) -> String {
         OutputHandle::Call(effect) => {
             format!("this run has no finished call with the handle `{effect}`")
         }
+        OutputHandle::Parameters(effect) => {
+            format!("this run has no call with the handle `{effect}` that ran")
+        }
         OutputHandle::Agent(agent) => format!("this run has no finished agent `{agent}`"),
         OutputHandle::Iteration(iteration) => format!("this run has no iteration {iteration} with a plan"),
         OutputHandle::RunDiff => "this run has no diff".to_owned(),
@@ -506,6 +514,21 @@ fn find_result(
         }
     }
     Ok(None)
+}
+
+/// Finds the parameters with which a call ran.
+fn find_parameters(
+    journal: &dyn RunLog,
+    run: RunId,
+    handle: EffectId,
+) -> Result<Option<Value>, RuntimeError> {
+    let (_, events) = replay_entries(run, read_entries(journal, run)?)?;
+    Ok(events.into_iter().find_map(|event| match event.kind {
+        EventKind::ToolStarted {
+            effect, parameters, ..
+        } if effect == handle => Some(parameters),
+        _ => None,
+    }))
 }
 
 /// Returns the answer that the user's text selects, for the question that is open after these entries.

@@ -5,7 +5,7 @@ use std::path::Path;
 use dirigent_core::id::RunId;
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
-use dirigent_core::run_diff::{DiffedFile, ReflectorDiff};
+use dirigent_core::run_diff::{DiffedFile, NumberedCommands, ReflectorDiff};
 use dirigent_core::undo::UndoPlan;
 use dirigent_core::view::RunView;
 
@@ -29,13 +29,24 @@ fn diffed_file(net: NetDiff) -> DiffedFile {
         .during(net.during, net.by_file_tools)
 }
 
-/// Joins the diffs into one text.
-fn whole(diffs: &[NetDiff]) -> String {
-    let bytes: Vec<u8> = diffs
-        .iter()
-        .flat_map(|net| net.file.diff.iter().copied())
-        .collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+/// Joins the diffs into one text. It begins with the commands that ran while files changed, if there are any.
+fn whole(diffs: Vec<NetDiff>) -> String {
+    let files: Vec<DiffedFile> = diffs.into_iter().map(diffed_file).collect();
+    let commands = NumberedCommands::new(&files);
+    let mut text = String::new();
+    for (index, line) in commands.lines().iter().enumerate() {
+        if index == 0 {
+            text.push_str("# Commands, during which they or something else changed files:\n");
+        }
+        text.push_str(&format!("# {line}\n"));
+    }
+    for file in &files {
+        if let Some(title) = commands.title(file) {
+            text.push_str(&format!("{title}\n"));
+        }
+        text.push_str(file.diff.as_deref().unwrap_or_default());
+    }
+    text
 }
 
 /// Reads the complete diff that the reflector of an iteration received in shortened form; `None` if the
@@ -51,7 +62,7 @@ pub(crate) fn diff_of_iteration(
         return Ok(None);
     };
     entries.retain(|entry| entry.seq <= last);
-    Ok(Some(whole(&diffs_of_entries(journal, run, &entries)?)))
+    Ok(Some(whole(diffs_of_entries(journal, run, &entries)?)))
 }
 
 /// Reads the whole net diff of a run until now; if there is none, returns a text that says so.
@@ -59,7 +70,7 @@ pub(crate) fn diff_until_now(journal: &dyn RunLog, run: RunId) -> Result<String,
     let diffs = diffs_of_entries(journal, run, &read_entries(journal, run)?)?;
     Ok(match diffs.is_empty() {
         true => "The run has changed no files so far.".to_owned(),
-        false => whole(&diffs),
+        false => whole(diffs),
     })
 }
 

@@ -60,7 +60,12 @@ fn command_json(command: &CommandDiff) -> Value {
         let diff = file.diff.as_deref().map(String::from_utf8_lossy);
         json!({"path": file.path, "kind": file.kind, "diff": diff})
     });
-    json!({"call": command.call, "command": command.command, "files": files.collect::<Vec<_>>()})
+    let mut object =
+        json!({"call": command.call, "command": command.command, "files": files.collect::<Vec<_>>()});
+    if !command.in_parallel.is_empty() {
+        object["in_parallel"] = json!(command.in_parallel);
+    }
+    object
 }
 
 /// What an undo includes: the query of `GET /v1/runs/{run}/undo`, and the body of `POST /v1/runs/{run}/undo`.

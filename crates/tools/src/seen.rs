@@ -93,6 +93,11 @@ pub(crate) fn check(
     Err(Stale { path, reason })
 }
 
+/// Returns true if the agent has seen content of the file, or if it is not recorded what the agent has seen.
+pub(crate) fn has_seen(context: &ToolContext, name: &str) -> bool {
+    context.seen.as_ref().is_none_or(|seen| seen.contains_key(name))
+}
+
 fn matches_digest(known: &SeenFile, bytes: &[u8]) -> bool {
     known
         .digest

@@ -2,10 +2,12 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::Arc;
+
 use crate::folder::file_calls::{complaint, edit, mode, version};
 use crate::folder::{Folder, error, output, text};
 use dirigent_core::tool::StateChange;
-use dirigent_tools::file_operations;
+use dirigent_tools::{Tool, ToolContext, file_operations};
 use serde_json::json;
 
 #[tokio::test]
@@ -147,6 +149,22 @@ async fn missing_whitespace_has_no_similar_lines() {
     assert_eq!(
         complaint(&folder, edit("f", "\t\t", "x")).await,
         "`old` is not in `f`: read the file again and copy the text exactly"
+    );
+}
+
+#[tokio::test]
+async fn an_edit_of_a_file_that_was_never_read_says_so() {
+    let folder = Folder::with(&[("f", b"one\n")]);
+    let context = ToolContext {
+        seen: Some(Arc::default()),
+        ..folder.context()
+    };
+    let result = file_operations()
+        .call(context, edit("f", "fn main() {", "x"))
+        .await;
+    assert_eq!(
+        error(result),
+        "`old` is not in `f`, and you have not read this file: read it and copy the text exactly"
     );
 }
 

@@ -159,10 +159,7 @@ async fn a_single_file_is_restored_unless_the_run_did_not_change_it() {
     let stage = busy().await;
 
     let result = stage.run(json!({"operation": "undo", "path": "./a"})).await;
-    assert_eq!(
-        output(&result),
-        &json!({"undone": ["a"], "not_restored": [], "by_commands": []})
-    );
+    assert_eq!(output(&result), &json!({"restored": ["a"], "not_restored": []}));
     assert_eq!(stage.read("a"), "one\n");
     assert!(!stage.folder.path("b").exists());
 
@@ -212,10 +209,14 @@ async fn files_that_commands_created_are_kept_and_listed_separately() {
 
     let result = stage.run(json!({"operation": "undo"})).await;
 
-    assert_eq!(output(&result)["by_commands"], json!(["lock", "other"]));
+    let by_commands = "it changed while a command ran, and `undo` restores only what file tools changed";
     assert_eq!(
         output(&result)["not_restored"],
-        json!([{"path": "a", "reason": "it has changed since the run changed it"}])
+        json!([
+            {"path": "a", "reason": "it has changed since the run changed it"},
+            {"path": "lock", "reason": by_commands},
+            {"path": "other", "reason": by_commands},
+        ])
     );
     assert_eq!(
         (stage.read("lock"), stage.read("b")),
@@ -241,7 +242,7 @@ async fn paor_10_an_undo_where_only_commands_changed_files_fails_and_says_why() 
     ] {
         let result = stage.run(call).await;
         assert_eq!(code(&result), "not_kept");
-        assert_eq!(output(&result)["by_commands"], json!(["README.md"]));
+        assert_eq!(output(&result)["not_restored"][0]["path"], "README.md");
         let error = format!("{:?}", result.outcome);
         assert!(
             error.contains("nothing was undone: `README.md` changed while a command ran"),

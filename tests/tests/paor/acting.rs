@@ -133,7 +133,7 @@ async fn paor_5_a_subagent_has_its_own_context_tools_model_and_limits() {
         json!({
             "success": false,
             "code": "access_denied",
-            "error": "the tool `file_operations` exists, but you may not call it: your tools are `search`, `ask_user` and `report`",
+            "error": "the tool `file_operations` exists, but you may not call it: your tools are `search`, `ask_user` and `give_up`",
             "so_far": "3 calls, 1 failed"
         })
     );

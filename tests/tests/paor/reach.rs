@@ -69,6 +69,27 @@ fn paor_6_findings_of_two_iterations_ago_can_be_read_completely_by_their_handle(
 }
 
 #[test]
+fn paor_6_the_parameters_of_a_call_can_be_read_by_their_handle() {
+    let script = Script::from_fn(|request| match () {
+        () if is_lead(request) => plan("Count.", [delegate("one", "implement", "Count.")]),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () => match request.turn {
+            1 => command(&["seq", "1", "3"]),
+            2 => call("read_output", &json!({"handle": "a2.2.parameters"})),
+            _ => Turn::text("Counted."),
+        },
+    });
+    let served = Served::new("", script);
+    let _ = served.place.dirigent(RUN).with_code(0);
+    let requests = served.requests();
+    let mut readers = requests
+        .iter()
+        .filter(|request| !is_lead(request) && !is_reflector(request));
+    let parameters = output(readers.find(|request| request.turn == 3).unwrap());
+    assert!(parameters.contains("seq"), "{parameters}");
+}
+
+#[test]
 fn paor_6_read_output_counts_the_lines_of_what_a_command_printed() {
     let script = Script::from_fn(|request| match () {
         () if is_lead(request) => plan("Count.", [delegate("one", "implement", "Count.")]),

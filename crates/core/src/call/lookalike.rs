@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::json_scanner::{Dialect, JsonEnd, scan_json};
-use crate::loop_tools::REPORT;
+use crate::loop_tools::GIVE_UP;
 
 /// Keys that occur in calls only.
 const KEYS: [&str; 6] = [
@@ -120,9 +120,9 @@ fn is_object_of_tool(answer: &str, offered: &[&str]) -> bool {
     let Some(Value::Object(object)) = first else {
         return false;
     };
-    // A final answer may itself be JSON with the key `report`. Only an object with a `reason` is meant as a call.
+    // A final answer may itself be JSON with the key `give_up`. Only an object with a `reason` is meant as a call.
     let may_be_meant =
-        |name: &str| name != REPORT || object.values().any(|value| value.get("reason").is_some());
+        |name: &str| name != GIVE_UP || object.values().any(|value| value.get("reason").is_some());
     let is_tool = |name: &str| {
         let name = name.strip_prefix("functions.").unwrap_or(name);
         offered.contains(&name) && may_be_meant(name)

@@ -17,7 +17,7 @@ pub fn plan_schema() -> Value {
         "properties": {
             "summary": {
                 "type": "string",
-                "description": "The idea of the plan. If there are no sub-tasks, the reason."
+                "description": "The idea of the plan."
             },
             "answers_guidance": {
                 "type": "array",

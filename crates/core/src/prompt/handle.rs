@@ -7,12 +7,17 @@ use serde::Deserialize;
 
 use crate::id::{AgentId, EffectId, Scope};
 
-/// The output to which a handle refers. Text and JSON form: `a3.7` or `run.7`, `a3`, `iteration.2`, `diff`, `diff.2`.
+/// The end of the handle of a call's parameters.
+const PARAMETERS: &str = ".parameters";
+
+/// The output to which a handle refers. Text and JSON form: `a3.7` or `run.7`, `a3.7.parameters`, `a3`, `iteration.2`, `diff`, `diff.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum OutputHandle {
     /// The result of a tool call.
     Call(EffectId),
+    /// The parameters of a tool call.
+    Parameters(EffectId),
     /// The findings of an agent.
     Agent(AgentId),
     /// All observations of an iteration. Iterations are numbered from 1.
@@ -34,6 +39,7 @@ impl fmt::Display for OutputHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OutputHandle::Call(effect) => effect.fmt(f),
+            OutputHandle::Parameters(effect) => write!(f, "{effect}{PARAMETERS}"),
             OutputHandle::Agent(agent) => agent.fmt(f),
             OutputHandle::Iteration(iteration) => write!(f, "iteration.{iteration}"),
             OutputHandle::RunDiff => f.write_str("diff"),
@@ -56,6 +62,9 @@ impl FromStr for OutputHandle {
         }
         if let Some(iteration) = text.strip_prefix("diff.") {
             return number(iteration).map(OutputHandle::Diff);
+        }
+        if let Some(call) = text.strip_suffix(PARAMETERS) {
+            return call.parse().map(OutputHandle::Parameters).map_err(|_| error());
         }
         match text.parse() {
             Ok(Scope::Agent(agent)) => Ok(OutputHandle::Agent(agent)),

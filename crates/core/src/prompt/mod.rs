@@ -17,6 +17,7 @@ mod sections;
 mod shorten;
 mod system;
 mod user_notes;
+mod work_order;
 
 use std::sync::LazyLock;
 

@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 use super::handle::OutputHandle;
 use super::sections::{CallLine, ObservationLine};
 use super::shorten::{shorten_output, shorten_result};
+use super::work_order::{WorkOrder, outdates};
 use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
-use crate::observation::{Observation, ObservationStatus, SubTaskResult};
-use crate::plan::LEAD;
-use crate::text::{shorten, shorten_value};
+use crate::confirmation::Outdated;
+use crate::id::EffectId;
+use crate::observation::{Observation, ObservationStatus, ObservedCall, SubTaskResult};
+use crate::plan::{LEAD, Plan};
+use crate::text::{shorten, shorten_error, shorten_value, single_line};
 use crate::tool::{ModelToolResult, OmittedPart};
 
 /// Maximum length of a string in an observation in a prompt, in characters.
@@ -33,6 +36,11 @@ const MIN_PARAMETER: usize = 1_000;
 /// Maximum length of a text in the parameters of a call that only changed files, if the prompt has the run's diff, in characters.
 const EDIT_TEXT: usize = 80;
 
+/// Maximum length of a text in the parameters of a call that is shown briefly, in characters.
+const BRIEF_TEXT: usize = 80;
+/// Maximum length of the error of a call that was refused before it ran, in characters.
+const REFUSED_ERROR: usize = 200;
+
 /// A function that formats an observation.
 type Form<'a> = &'a dyn Fn(&Observation) -> Value;
 
@@ -51,19 +59,50 @@ pub(super) fn observation_lines<'a>(
     lines_within(&observed, &forms, &mut room, iteration)
 }
 
-/// Like [`observation_lines`], but for the reflector: includes the duration and the shortened output of each call of an
-/// agent. An observation that does not fit with these details is formatted without them.
+/// Like [`observation_lines`], but for the reflector: includes the shortened output of each call of an agent. An observation that does not
+/// fit with these details is formatted without them. Calls that cannot matter to the judgement have a brief line: refused calls, and
+/// successful ones whose results a later change has outdated. `plan` tells which sub-tasks ran after which.
 ///
-/// With [`FileEdits::InDiff`], the texts of calls that only changed files are left out.
-pub(super) fn judged_lines(observed: &[Observation], iteration: u32, edits: FileEdits) -> Vec<Value> {
+/// With [`FileEdits::InDiff`], the texts of calls that only changed files and the lists of changes are left out.
+pub(super) fn judged_lines(
+    observed: &[Observation],
+    plan: Option<&Plan>,
+    iteration: u32,
+    edits: FileEdits,
+) -> Vec<Value> {
+    let order = WorkOrder { observed, plan };
     let (observed, mut room): (Vec<&Observation>, _) = (observed.iter().collect(), MAX_OBSERVATIONS);
-    let with_output = |max| {
-        move |observation: &Observation| json!(typed_line(observation, max, AgentCalls::WithOutput, edits))
+    let form = |max, agent_calls| {
+        move |observation: &Observation| {
+            let lines = LineForm {
+                max,
+                agent_calls,
+                edits,
+                later: order.outdated_by_later(observation),
+                readers: Readers::Reflector,
+            };
+            json!(lines.line(observation))
+        }
     };
-    let (long, short) = (with_output(MAX_STRING), with_output(MIN_STRING));
-    let brief =
-        |observation: &Observation| json!(typed_line(observation, MIN_STRING, AgentCalls::Brief, edits));
+    let (long, short) = (
+        form(MAX_STRING, AgentCalls::WithOutput),
+        form(MIN_STRING, AgentCalls::WithOutput),
+    );
+    let brief = form(MIN_STRING, AgentCalls::Brief);
     lines_within(&observed, &[&long, &short, &brief], &mut room, Some(iteration))
+}
+
+/// Shortens each text in the parameters of a call to its beginning, which shows what the call works on.
+pub(super) fn brief_parameters(parameters: &Value) -> Value {
+    match parameters {
+        Value::String(text) => Value::String(single_line(text, BRIEF_TEXT)),
+        Value::Array(items) => items.iter().map(brief_parameters).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| (name.clone(), brief_parameters(field)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => parameters.clone(),
+    }
 }
 
 /// Whether the lines show what calls changed in files.
@@ -98,7 +137,7 @@ impl FileEdits {
 enum AgentCalls {
     /// Only whether the call succeeded, and its error.
     Brief,
-    /// Also the duration and the shortened output.
+    /// Also the shortened output.
     WithOutput,
 }
 
@@ -191,13 +230,24 @@ pub fn whole_observations<'a>(observed: impl IntoIterator<Item = &'a Observation
 
 /// Formats the complete report of an agent, to which the agent's handle refers.
 pub fn whole_report(report: &AgentReport) -> Value {
-    let result = report.result.as_ref().map(AgentAnswer::text);
-    match result {
-        Ok(findings) => {
-            json!({"findings": findings, "calls": call_summaries(&report.work, usize::MAX, FileEdits::Shown), "changes": changes(&report.work)})
-        }
+    let lines = LineForm {
+        max: usize::MAX,
+        agent_calls: AgentCalls::Brief,
+        edits: FileEdits::Shown,
+        later: Vec::new(),
+        readers: Readers::Agents,
+    };
+    let calls = report.work.calls.iter();
+    let calls: Vec<CallLine> = calls.map(|call| lines.agent_call(call, false)).collect();
+    let changes = changes(&report.work);
+    match report.result.as_ref().map(AgentAnswer::text) {
+        Ok(findings) => json!({"findings": findings, "calls": calls, "changes": changes}),
         Err(failure) => {
-            json!({"error": failure.to_string(), "calls": call_summaries(&report.work, usize::MAX, FileEdits::Shown), "changes": changes(&report.work)})
+            let mut whole = json!({"error": failure.to_string(), "calls": calls, "changes": changes});
+            if !report.work.findings_so_far.is_empty() {
+                whole["findings_so_far"] = json!(report.work.findings_so_far);
+            }
+            whole
         }
     }
 }
@@ -209,93 +259,186 @@ pub fn observation_line(observation: &Observation) -> Value {
 
 /// Formats one observation with about `max` characters per string.
 fn line_within(observation: &Observation, max: usize) -> Value {
-    json!(typed_line(observation, max, AgentCalls::Brief, FileEdits::Shown))
+    let lines = LineForm {
+        max,
+        agent_calls: AgentCalls::Brief,
+        edits: FileEdits::Shown,
+        later: Vec::new(),
+        readers: Readers::Agents,
+    };
+    json!(lines.line(observation))
 }
 
-fn typed_line(
-    observation: &Observation,
+/// Who reads the lines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    /// Agents that go on with the results.
+    Agents,
+    /// The reflector, which judges the run.
+    Reflector,
+}
+
+/// How an observation is formatted.
+struct LineForm {
+    /// The number of characters per string.
     max: usize,
     agent_calls: AgentCalls,
     edits: FileEdits,
-) -> ObservationLine {
-    let line = ObservationLine {
-        subtask: observation.subtask.clone(),
-        title: observation.title.clone(),
-        status: observation.status(),
-        may_fail: observation.may_fail,
-        because: None,
-        duration_ms: Some(observation.duration),
-        agent: None,
-        findings: None,
-        answer: None,
-        error: None,
-        findings_so_far: None,
-        calls: None,
-        changes: None,
-    };
-    match &observation.finding {
-        SubTaskResult::Skipped { because } => ObservationLine {
-            duration_ms: None,
-            because: Some(match because {
-                Some(because) => because.to_string(),
-                None => "the user gave guidance that changes the plan".to_owned(),
+    /// What later sub-tasks have outdated.
+    later: Vec<Outdated>,
+    readers: Readers,
+}
+
+impl LineForm {
+    fn line(&self, observation: &Observation) -> ObservationLine {
+        let line = ObservationLine {
+            subtask: observation.subtask.clone(),
+            title: observation.title.clone(),
+            status: observation.status(),
+            may_fail: observation.may_fail,
+            because: None,
+            agent: None,
+            findings: None,
+            answer: None,
+            error: None,
+            findings_so_far: None,
+            calls: None,
+            changes: None,
+        };
+        match &observation.finding {
+            SubTaskResult::Skipped { because } => ObservationLine {
+                because: Some(match because {
+                    Some(because) => because.to_string(),
+                    None => "the user gave guidance that changes the plan".to_owned(),
+                }),
+                ..line
+            },
+            SubTaskResult::Calls { calls } => {
+                let outdated = self.outdated(&observation.finding);
+                let calls = calls.iter().zip(outdated);
+                ObservationLine {
+                    calls: Some(
+                        calls
+                            .map(|(call, outdated)| self.planned_call(call, outdated))
+                            .collect(),
+                    ),
+                    ..line
+                }
+            }
+            SubTaskResult::Agent {
+                agent,
+                name,
+                result,
+                work,
+            } => {
+                let handle = OutputHandle::Agent(*agent).to_string();
+                let shorten = |text: &str, max| shorten(text, max, Some(&handle)).into_owned();
+                let findings_so_far = &work.findings_so_far;
+                let long = self.max.saturating_mul(4);
+                let text = result.as_ref().ok().map(|text| shorten(text, long));
+                let (answer, findings) = match is_lead(observation) {
+                    true => (text, None),
+                    false => (None, text),
+                };
+                let calls = work.calls.iter().zip(self.outdated(&observation.finding));
+                let error = result.as_ref().err().map(ToString::to_string);
+                ObservationLine {
+                    agent: Some(name.clone()),
+                    findings,
+                    answer,
+                    // An agent that gives up says there what it has found out.
+                    error: error.map(|error| shorten(&error, long)),
+                    findings_so_far: (!findings_so_far.is_empty())
+                        .then(|| shorten(findings_so_far, self.max)),
+                    calls: Some(
+                        calls
+                            .map(|(call, outdated)| self.agent_call(call, outdated))
+                            .collect(),
+                    ),
+                    changes: match self.edits {
+                        FileEdits::Shown => Some(changes(work)),
+                        // The prompt lists all changes elsewhere.
+                        FileEdits::InDiff => None,
+                    },
+                    ..line
+                }
+            }
+        }
+    }
+
+    /// Returns for each call of a sub-task whether a later change has outdated its result. Always false for agents that go on with the
+    /// results.
+    fn outdated(&self, finding: &SubTaskResult) -> Vec<bool> {
+        let by = outdates(finding);
+        let tools: Vec<&str> = match finding {
+            SubTaskResult::Calls { calls } => calls.iter().map(|call| call.call.tool.as_str()).collect(),
+            SubTaskResult::Agent { work, .. } => work.calls.iter().map(|call| call.tool.as_str()).collect(),
+            SubTaskResult::Skipped { .. } => Vec::new(),
+        };
+        let is_outdated = |(index, tool): (usize, &&str)| {
+            let later = by[index + 1..].iter().chain(&self.later);
+            self.readers == Readers::Reflector && later.copied().any(|later| later.concerns(tool))
+        };
+        tools.iter().enumerate().map(is_outdated).collect()
+    }
+
+    /// Formats a call of the plan.
+    fn planned_call(&self, observed: &ObservedCall, is_outdated: bool) -> CallLine {
+        let handle = observed.effect.to_string();
+        let shown_by_diff = observed.result.shown_by_diff();
+        let is_brief = is_outdated && observed.result.succeeded();
+        let hides_output = is_brief || self.edits.hides_output(shown_by_diff);
+        let mut result = observed.result.for_model();
+        result.output = result.output.filter(|_| !hides_output);
+        CallLine {
+            result: Some(short_result(result, self.max, &handle)),
+            parameters: self.parameters(&observed.call.parameters, shown_by_diff, Some(observed.effect)),
+            ..CallLine::new(&observed.call.tool, Some(handle))
+        }
+    }
+
+    /// Formats a call of an agent.
+    fn agent_call(&self, call: &CallSummary, is_outdated: bool) -> CallLine {
+        let handle = call.effect.map(|effect| effect.to_string());
+        let line = CallLine {
+            success: Some(call.success),
+            agent: call.agent,
+            ..CallLine::new(&call.tool, handle.clone())
+        };
+        if call.effect.is_none() && self.readers == Readers::Reflector {
+            // The call did not run.
+            let error = call.error.as_deref();
+            return CallLine {
+                parameters: brief_parameters(&call.parameters),
+                error: error.map(|error| shorten_error(error, REFUSED_ERROR, None).into_owned()),
+                ..line
+            };
+        }
+        let is_brief = is_outdated && call.success;
+        let shows_output = match self.agent_calls {
+            AgentCalls::Brief => false,
+            AgentCalls::WithOutput => {
+                !call.output.is_null() && !is_brief && !self.edits.hides_output(call.shown_by_diff)
+            }
+        };
+        CallLine {
+            parameters: self.parameters(&call.parameters, call.shown_by_diff, call.effect),
+            error: call.error.clone(),
+            output: shows_output.then(|| {
+                let max = self.max.max(MIN_OUTPUT);
+                shorten_output(&call.output, max, handle.as_deref(), OmittedPart::Middle)
             }),
             ..line
-        },
-        SubTaskResult::Calls { calls } => {
-            let calls = calls.iter().map(|observed| {
-                let handle = observed.effect.to_string();
-                let shown_by_diff = observed.result.shown_by_diff();
-                let mut result = observed.result.for_model();
-                result.output = result.output.filter(|_| !edits.hides_output(shown_by_diff));
-                CallLine {
-                    result: Some(short_result(result, max, &handle)),
-                    duration_ms: Some(observed.result.duration),
-                    parameters: short(
-                        &observed.call.parameters,
-                        edits.max_text(shown_by_diff, max),
-                        Some(&handle),
-                    ),
-                    ..CallLine::new(&observed.call.tool, Some(handle))
-                }
-            });
-            ObservationLine {
-                calls: Some(calls.collect()),
-                ..line
-            }
         }
-        SubTaskResult::Agent {
-            agent,
-            name,
-            result,
-            work,
-        } => {
-            let handle = OutputHandle::Agent(*agent).to_string();
-            let shorten = |text: &str, max| shorten(text, max, Some(&handle)).into_owned();
-            let findings_so_far = &work.findings_so_far;
-            let text = result.as_ref().ok();
-            let text = text.map(|text| shorten(text, max.saturating_mul(4)));
-            let (answer, findings) = match is_lead(observation) {
-                true => (text, None),
-                false => (None, text),
-            };
-            ObservationLine {
-                agent: Some(name.clone()),
-                findings,
-                answer,
-                error: result
-                    .as_ref()
-                    .err()
-                    .map(|failure| shorten(&failure.to_string(), max)),
-                findings_so_far: (!findings_so_far.is_empty()).then(|| shorten(findings_so_far, max)),
-                calls: Some(match agent_calls {
-                    AgentCalls::Brief => call_summaries(work, max, edits),
-                    AgentCalls::WithOutput => calls_with_output(work, max, edits),
-                }),
-                changes: Some(changes(work)),
-                ..line
-            }
-        }
+    }
+
+    fn parameters(&self, parameters: &Value, shown_by_diff: bool, call: Option<EffectId>) -> Value {
+        let handle = call.map(|call| OutputHandle::Parameters(call).to_string());
+        short(
+            parameters,
+            self.edits.max_text(shown_by_diff, self.max),
+            handle.as_deref(),
+        )
     }
 }
 
@@ -346,41 +489,8 @@ fn is_lead(observation: &Observation) -> bool {
     observation.subtask.0 == LEAD
 }
 
-fn call_summaries(work: &AgentWork, max: usize, edits: FileEdits) -> Vec<CallLine> {
-    let summary = |call: &CallSummary| {
-        let handle = call.effect.map(|effect| effect.to_string());
-        CallLine {
-            parameters: short(
-                &call.parameters,
-                edits.max_text(call.shown_by_diff, max),
-                handle.as_deref(),
-            ),
-            success: Some(call.success),
-            error: call.error.clone(),
-            ..CallLine::new(&call.tool, handle)
-        }
-    };
-    work.calls.iter().map(summary).collect()
-}
-
-fn calls_with_output(work: &AgentWork, max: usize, edits: FileEdits) -> Vec<CallLine> {
-    let calls = call_summaries(work, max, edits).into_iter().zip(&work.calls);
-    let with_output = |(line, call): (CallLine, &CallSummary)| CallLine {
-        duration_ms: call.effect.map(|_| call.duration),
-        output: (!call.output.is_null() && !edits.hides_output(call.shown_by_diff)).then(|| {
-            let handle = call.effect.map(|effect| effect.to_string());
-            shorten_output(
-                &call.output,
-                max.max(MIN_OUTPUT),
-                handle.as_deref(),
-                OmittedPart::Middle,
-            )
-        }),
-        ..line
-    };
-    calls.map(with_output).collect()
-}
-
+/// Returns the agent's changes, without the exits of commands that changed no file.
 fn changes(work: &AgentWork) -> Vec<String> {
-    work.changes.iter().map(ToString::to_string).collect()
+    let reflected = work.changes.iter().filter(|change| change.is_reflected());
+    reflected.map(ToString::to_string).collect()
 }

@@ -7,16 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::handle::OutputHandle;
-use super::observations::{FileEdits, MAX_STRING, judged_lines, observation_lines};
+use super::observations::{FileEdits, MAX_STRING, brief_parameters, judged_lines, observation_lines};
 use super::{parameters, render};
 use crate::agent_spec::AgentSpec;
-use crate::file_changes::during_commands_title;
 use crate::goal::{AskedService, GoalFile};
 use crate::limits::RunLimits;
 use crate::observation::{Observation, SubTaskResult};
 use crate::plan::{Plan, SubTask};
 use crate::reflection::{Reflection, ReflectionVerdict};
-use crate::run_diff::{DiffedFile, ReflectorDiff};
+use crate::run_diff::{DiffedFile, NumberedCommands, ReflectorDiff};
 use crate::setup::RunSetup;
 use crate::text::{first_sentence, one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
@@ -354,6 +353,13 @@ pub fn reflect_request(
     other_changes: &[String],
     diff: Option<&ReflectorDiff>,
 ) -> String {
+    let commands = NumberedCommands::new(diff.into_iter().flat_map(|diff| &diff.files));
+    let observations = judged_lines(
+        observed,
+        plan,
+        iteration.iteration_in_conversation,
+        edits_shown(diff),
+    );
     let plan = plan.map(|plan| {
         let subtasks = match plan.subtasks.len() {
             0..=200 => {
@@ -372,10 +378,6 @@ pub fn reflect_request(
         }
         shorten_value(&shown, MAX_STRING, None)
     });
-    let edits = match diff {
-        Some(ReflectorDiff { error: None, .. }) => FileEdits::InDiff,
-        Some(ReflectorDiff { error: Some(_), .. }) | None => FileEdits::Shown,
-    };
     #[derive(Serialize)]
     struct Values<'a> {
         #[serde(flatten)]
@@ -384,7 +386,10 @@ pub fn reflect_request(
         observations: Vec<Value>,
         changed: Vec<String>,
         other_changes: Vec<String>,
+        /// The commands that ran while files changed, which other lines refer to by their numbers.
+        commands: Vec<String>,
         diff: Option<&'a ReflectorDiff>,
+        diffs: Vec<String>,
         diff_handle: Option<String>,
     }
     render(
@@ -392,10 +397,12 @@ pub fn reflect_request(
         Values {
             iteration,
             plan,
-            observations: judged_lines(observed, iteration.iteration_in_conversation, edits),
-            changed: changed_lines(changed, diff),
+            observations,
+            changed: changed_lines(changed, diff, &commands),
+            commands: commands.lines(),
             other_changes: other_changes.iter().map(|change| one_line(change)).collect(),
             diff,
+            diffs: diff.map(|diff| diff_texts(diff, &commands)).unwrap_or_default(),
             diff_handle: diff
                 .filter(|diff| !diff.is_whole())
                 .map(|_| OutputHandle::Diff(iteration.iteration_in_conversation).to_string()),
@@ -403,36 +410,57 @@ pub fn reflect_request(
     )
 }
 
-/// The changed files: first the files changed by file tools, then the files that changed only while commands were running. All files that
-/// changed while commands were running are marked as such.
-fn changed_lines(changed: &[&str], diff: Option<&ReflectorDiff>) -> Vec<String> {
-    let files = || diff.into_iter().flat_map(|diff| &diff.files);
-    let marked = |path: &str| files().find(|file| file.path == path && !file.during.is_empty());
-    let own = changed.iter().filter_map(|path| match marked(path) {
-        Some(file) if file.by_file_tools => {
-            let (kind, title) = (net_kind(file), during_commands_title(&file.during));
-            Some(one_line(&format!("{path} ({kind}; also {title})")))
-        }
-        Some(_) => None,
-        None => Some(one_line(path)),
-    });
-    let others = files().filter(|file| !file.during.is_empty() && !changed.contains(&file.path.as_str()));
-    let others = others.map(|file| {
-        let (kind, title) = (net_kind(file), during_commands_title(&file.during));
-        one_line(&format!("{} ({kind}; {title})", file.path))
-    });
-    own.chain(others).collect()
-}
-
-fn net_kind(file: &DiffedFile) -> String {
-    match file.kind {
-        Some(kind) => kind.to_string(),
-        None => "as before the run".to_owned(),
+fn edits_shown(diff: Option<&ReflectorDiff>) -> FileEdits {
+    match diff {
+        Some(ReflectorDiff { error: None, .. }) => FileEdits::InDiff,
+        Some(ReflectorDiff { error: Some(_), .. }) | None => FileEdits::Shown,
     }
 }
 
-/// Formats a sub-task of the plan without the parameters of the calls that were observed: the observations contain
-/// these parameters.
+/// The changed files: first the files changed by file tools, then the files that changed only while commands were running. All files that
+/// changed while commands were running are marked as such.
+fn changed_lines(
+    changed: &[&str],
+    diff: Option<&ReflectorDiff>,
+    commands: &NumberedCommands<'_>,
+) -> Vec<String> {
+    let files = || diff.into_iter().flat_map(|diff| &diff.files);
+    let marked = |file: &DiffedFile, how: &str| {
+        let during = commands.while_running(file)?;
+        Some(one_line(&format!(
+            "{} ({}; {how} {during})",
+            file.path,
+            file.net_kind()
+        )))
+    };
+    let own = changed.iter().filter_map(|path| {
+        let file = files().find(|file| file.path == *path && !file.during.is_empty());
+        match file {
+            Some(file) if file.by_file_tools => marked(file, "also changed"),
+            Some(_) => None,
+            None => Some(one_line(path)),
+        }
+    });
+    let others = files().filter(|file| !changed.contains(&file.path.as_str()));
+    own.chain(others.filter_map(|file| marked(file, "changed")))
+        .collect()
+}
+
+/// Returns the diffs of the files that have one, each with the line that says when the file changed.
+fn diff_texts(diff: &ReflectorDiff, commands: &NumberedCommands<'_>) -> Vec<String> {
+    let text = |file: &DiffedFile| {
+        let diff = file.diff.as_deref()?.trim();
+        Some(match commands.title(file) {
+            Some(title) if diff.is_empty() => title,
+            Some(title) => format!("{title}\n{diff}"),
+            None => diff.to_owned(),
+        })
+    };
+    diff.files.iter().filter_map(text).collect()
+}
+
+/// Formats a sub-task of the plan. The calls that were observed have only the beginning of each parameter, because the observations
+/// contain the whole parameters.
 fn without_observed(subtask: &SubTask, observed: &[Observation]) -> Value {
     let made = observed
         .iter()
@@ -443,8 +471,10 @@ fn without_observed(subtask: &SubTask, observed: &[Observation]) -> Value {
         });
     let mut shown = json!(subtask);
     if let Some(calls) = shown.get_mut("calls").and_then(Value::as_array_mut) {
-        for call in calls.iter_mut().take(made).filter_map(Value::as_object_mut) {
-            call.remove("parameters");
+        for call in calls.iter_mut().take(made) {
+            if let Some(parameters) = call.get_mut("parameters") {
+                *parameters = brief_parameters(parameters);
+            }
         }
     }
     shown

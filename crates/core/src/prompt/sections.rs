@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::SubTaskId;
+use crate::id::{AgentId, SubTaskId};
 use crate::observation::ObservationStatus;
-use crate::time::Millis;
 
 /// The result of a sub-task, as an entry of [`OBSERVATIONS`](crate::tags::OBSERVATIONS) or [`FINDINGS`](crate::tags::FINDINGS). Long strings
 /// are shortened.
@@ -23,9 +22,6 @@ pub struct ObservationLine {
     /// The reason why the sub-task never started; `None` if it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// The time from start to end; `None` if the sub-task never started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<Millis>,
     /// The name of the sub-agent that did the work; `None` for a sequence of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -69,9 +65,9 @@ pub struct CallLine {
     /// The shortened output of an agent's call, for a reflector; `None` for any other call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// The duration of the call; `None` for an agent's call, except for a reflector.
+    /// The agent that a `delegate` call started, whose calls follow with handles that begin with its id; `None` for any other call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<Millis>,
+    pub agent: Option<AgentId>,
     /// The handle for reading the complete result; `None` if the call did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
@@ -86,7 +82,7 @@ impl CallLine {
             success: None,
             error: None,
             output: None,
-            duration_ms: None,
+            agent: None,
             handle,
         }
     }

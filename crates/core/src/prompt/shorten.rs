@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::text::{first_numbered_line, omission, shorten, shorten_value};
+use crate::text::{first_numbered_line, omission, shorten, shorten_error, shorten_value};
 use crate::tool::{ModelToolResult, OmittedPart};
 
 /// The name of the tool that reads shortened output.
@@ -24,7 +24,7 @@ pub(crate) fn shorten_result(
         return result;
     }
     let error = result.error.take();
-    result.error = error.map(|error| shorten(&error, max / 4, handle).into_owned());
+    result.error = error.map(|error| shorten_error(&error, max / 4, handle).into_owned());
     bound_changes(&mut result.changes, max / 4);
     if let Some(output) = result.output.take() {
         // The size of everything but the output, including the line break that separates the output.
@@ -108,7 +108,7 @@ const NO_ERRORS: [&str; 4] = ["0 errors", "0 failed", "0 failures", "no errors"]
 /// The number of lines to show after an error line, because they often say where the error is.
 const AFTER_ERROR: usize = 2;
 /// Maximum length of a line from the middle of a log, in characters.
-const MAX_ERROR_LINE: usize = 200;
+const MAX_ERROR_LINE: usize = 300;
 
 /// Returns the indices of the error lines.
 fn error_lines(text: &str) -> Vec<usize> {
@@ -131,7 +131,8 @@ fn error_lines(text: &str) -> Vec<usize> {
 /// lines after it.
 fn shorten_log(text: &str, errors: &[usize], max: usize, handle: Option<&str>) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    let cut = |line: &str| shorten(line, MAX_ERROR_LINE.min(max / 4), None).into_owned();
+    // The end of a long line is kept as well, because it often says what is wrong.
+    let cut = |line: &str| cut_line(line, MAX_ERROR_LINE.min(max / 4));
     let mut kept: BTreeMap<usize, String> = BTreeMap::new();
     let mut keep = |room: usize, wanted: &mut dyn Iterator<Item = usize>| {
         let mut room = room;
@@ -171,6 +172,18 @@ fn shorten_log(text: &str, errors: &[usize], max: usize, handle: Option<&str>) -
     }
     shortened.push_str(&gap(next, lines.len(), &mut is_first_gap, left_out, handle));
     shortened
+}
+
+/// Shortens a line of a log. The log's first gap says how to read what is left out.
+fn cut_line(line: &str, max: usize) -> String {
+    let count = line.chars().count();
+    if count <= max {
+        return line.to_owned();
+    }
+    let half = max.saturating_sub(4) / 2;
+    let head: String = line.chars().take(half).collect();
+    let tail: String = line.chars().skip(count - half).collect();
+    format!("{head} … {tail}")
 }
 
 /// Returns the note for the lines from index `next` up to `index`, which are left out; empty if there are none. The first note says how to

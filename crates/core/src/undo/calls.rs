@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::DuringCommand;
 use super::attribution::without_file_tools;
+use super::parallel::{self, SeenChange};
 use crate::agent::AgentInput;
 use crate::id::EffectId;
 use crate::journal::{Entry, Input};
@@ -24,10 +25,10 @@ pub(crate) struct Calls {
 
 /// A call that ended, with the numbers of its first and its last journal entry.
 #[derive(Clone, Debug, PartialEq)]
-struct EndedCall {
-    effect: EffectId,
-    first: u64,
-    last: u64,
+pub(super) struct EndedCall {
+    pub(super) effect: EffectId,
+    pub(super) first: u64,
+    pub(super) last: u64,
     changes: Vec<StateChange>,
 }
 
@@ -126,10 +127,11 @@ impl Calls {
         ended.flat_map(|call| call.changes.iter().map(|change| (call.effect, change)))
     }
 
-    /// For each command that ended after an entry, returns what changed while the command was running, in journal order. Leaves out the
-    /// changes that file tools made at the same time. Only this function separates the changes of file tools from all others (PAOR-10).
+    /// Returns what changed while the commands that ended after an entry were running, in journal order. Leaves out the changes that file
+    /// tools made at the same time. A change that several commands saw, because they ran in parallel, is returned once, with all of
+    /// them. Only this function separates the changes of file tools from all others (PAOR-10).
     pub(crate) fn during_commands(&self, after: u64) -> Vec<DuringCommand> {
-        let mut found = Vec::new();
+        let mut seen = Vec::new();
         for call in self.ended.iter().filter(|call| call.last > after) {
             for change in &call.changes {
                 let StateChange::ProcessExited { command, files, .. } = change else {
@@ -138,17 +140,10 @@ impl Calls {
                 let others = files
                     .iter()
                     .filter_map(|file| without_file_tools(file, self.concurrent(call)));
-                let changes: Vec<StateChange> = others.collect();
-                if !changes.is_empty() {
-                    found.push(DuringCommand {
-                        call: call.effect,
-                        command: command.clone(),
-                        changes,
-                    });
-                }
+                seen.extend(others.map(|change| SeenChange::new(call, command, change)));
             }
         }
-        found
+        parallel::during_commands(seen)
     }
 
     fn concurrent(&self, call: &EndedCall) -> impl Iterator<Item = &StateChange> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::calls::Calls;
+use super::merge::first_and_last;
 use super::{DuringCommand, PathChange, PathState, RestorePath, attribution, is_exit};
 use crate::journal::Entry;
 use crate::tool::StateChange;
@@ -26,15 +27,13 @@ impl CommandHistory {
         let mut ended = during_commands.iter().peekable();
         let mut files: BTreeMap<&str, Changes> = BTreeMap::new();
         for (effect, change) in calls.changes(0) {
-            let during = ended.next_if(|during| during.call == effect && is_exit(change));
-            let Some(DuringCommand { command, changes, .. }) = during else {
-                for (path, change) in changes_of(change) {
-                    files.entry(path).or_default().add(change, None);
+            for (path, change) in changes_of(change) {
+                files.entry(path).or_default().add(change, None);
+            }
+            while let Some(during) = ended.next_if(|during| during.call == effect && is_exit(change)) {
+                for (path, change) in during.changes.iter().flat_map(changes_of) {
+                    files.entry(path).or_default().add(change, Some(during));
                 }
-                continue;
-            };
-            for (path, change) in changes.iter().flat_map(changes_of) {
-                files.entry(path).or_default().add(change, Some(command));
             }
         }
         files
@@ -53,12 +52,14 @@ struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    fn add(&mut self, change: PathChange, command: Option<&'a str>) {
+    /// Adds a change that was seen while commands ran; `during` is `None` for a change of a file tool.
+    fn add(&mut self, change: PathChange, during: Option<&'a DuringCommand>) {
         self.changes.push(change);
-        match command {
-            Some(command) if !self.commands.contains(&command) => self.commands.push(command),
-            Some(_) => {}
-            None => self.by_file_tools = true,
+        self.by_file_tools |= during.is_none();
+        for command in during.into_iter().flat_map(DuringCommand::commands) {
+            if !self.commands.contains(&command) {
+                self.commands.push(command);
+            }
         }
     }
 
@@ -78,12 +79,19 @@ impl<'a> Changes<'a> {
             }
         }
         let follow_each_other = |[one, next]: &[PathChange; 2]| one.after == next.before;
+        let (original, expected) = (changes.first()?.before.clone(), changes.last()?.after.clone());
+        let (original, expected, changed_by_others) = match first_and_last(&changes) {
+            _ if changes.array_windows().all(follow_each_other) => (original, expected, false),
+            // Concurrent calls may be journaled in a different order from the one in which they ran.
+            Some((original, expected)) => (original.clone(), expected.clone(), false),
+            None => (original, expected, true),
+        };
         Some(CommandHistory {
             changes: RestorePath {
                 path: path.to_owned(),
-                expected: changes.last()?.after.clone(),
-                original: changes.first()?.before.clone(),
-                changed_by_others: !changes.array_windows().all(follow_each_other),
+                expected,
+                original,
+                changed_by_others,
                 changes,
             },
             commands: self.commands.into_iter().map(str::to_owned).collect(),

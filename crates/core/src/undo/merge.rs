@@ -212,7 +212,7 @@ fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<Restore
 
 /// Returns the first and the last state if the changes can be ordered into a chain in which each change begins with the state in which the
 /// previous one ended; `None` otherwise. In a chain, every state except the first and the last begins as many changes as it ends.
-fn first_and_last(changes: &[PathChange]) -> Option<(&PathState, &PathState)> {
+pub(super) fn first_and_last(changes: &[PathChange]) -> Option<(&PathState, &PathState)> {
     let mut balance: BTreeMap<&PathState, i64> = BTreeMap::new();
     for change in changes {
         *balance.entry(&change.before).or_default() += 1;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentWork, CallSummary};
 use dirigent_core::brief::{AgentBrief, AgentRole};
+use dirigent_core::confirmation::Outdated;
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::{Message, ModelFailure, ModelFailureKind, Usage};
 use dirigent_core::time::Millis;
@@ -360,13 +361,14 @@ fn paor_6_the_report_contains_the_work_of_the_agent() {
     assert_eq!(report.result, Ok(AgentAnswer::Text("Changed x.".to_owned())));
     assert_eq!(report.duration, Millis(5_000));
     let long = format!(
-        "{}… [501 characters left out: read them with read_output, handle a7.4] …{}",
+        "{}… [501 characters left out: read them with read_output, handle a7.4.parameters] …{}",
         "y".repeat(666),
         "y".repeat(333)
     );
     let expected = AgentWork {
         calls: vec![
             CallSummary {
+                outdates: Outdated::Files,
                 shown_by_diff: true,
                 effect: Some(effect("a7.2")),
                 tool: "change".to_owned(),
@@ -378,6 +380,7 @@ fn paor_6_the_report_contains_the_work_of_the_agent() {
                 agent: None,
             },
             CallSummary {
+                outdates: Outdated::Nothing,
                 shown_by_diff: false,
                 effect: Some(effect("a7.4")),
                 tool: "look".to_owned(),

@@ -65,6 +65,44 @@ fn loop_8_the_next_request_says_what_was_called_and_changed_so_far() {
 }
 
 #[test]
+fn loop_8_the_same_exit_before_and_after_a_change_is_not_counted_as_one() {
+    let mut agent = implementer();
+    let mut number = 0;
+    let mut ran = |code: i32, files: Vec<StateChange>| {
+        let changes = if files.is_empty() {
+            vec![exited(code)]
+        } else {
+            files
+        };
+        number += 1;
+        let result = ToolResult::success(json!(number)).with_changes(changes);
+        turn(&mut agent, "change", json!({"path": number.to_string()}), result);
+        told(&agent, "so_far")
+    };
+    ran(1, vec![]);
+    assert_eq!(
+        ran(1, vec![]),
+        "2 calls; `drop customers` exited with 1 (2 times)"
+    );
+    // A failure that was not repeated still matters after a change.
+    let edited = ran(0, vec![created("a")]);
+    assert_eq!(
+        edited,
+        "3 calls; `drop customers` exited with 1 (2 times); created a"
+    );
+    assert_eq!(
+        ran(1, vec![]),
+        "4 calls; created a; `drop customers` exited with 1"
+    );
+    assert_eq!(
+        ran(0, vec![]),
+        "5 calls; created a; `drop customers` exited with 0"
+    );
+    // What a command showed before the last change does not.
+    assert_eq!(ran(0, vec![created("b")]), "6 calls; created a; created b");
+}
+
+#[test]
 fn loop_8_the_latest_changes_are_listed_and_earlier_ones_counted() {
     let mut agent = implementer();
     let many = (0..30).map(|n| created(&format!("f{n}"))).collect();

@@ -56,7 +56,7 @@ fn a_call() -> impl Strategy<Value = (&'static str, &'static str, Value, bool)> 
         1 => Just(("delegate", json!({"agent": "implement", "task": "t"}))),
         1 => Just(("delegate", json!({"agent": "nobody", "task": "t"}))),
         2 => Just(("ask_user", json!({"question": "Which?", "choices": ["a", "b"]}))),
-        1 => Just(("report", json!({"reason": "No way."}))),
+        1 => Just(("give_up", json!({"reason": "No way."}))),
         1 => Just(("look", json!({}))),
         1 => Just(("nothing", json!({}))),
         1 => Just(("submit_plan", json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]}))),
@@ -389,7 +389,7 @@ fn asking() -> RunSpec {
     let mut spec = spec();
     spec.setup.tools[1].requires_approval = true;
     spec.limits.approval_timeout = Some(Millis(300_000));
-    let of_machine = ["delegate", "ask_user", "report"].map(str::to_owned);
+    let of_machine = ["delegate", "ask_user", "give_up"].map(str::to_owned);
     spec.setup.agents[1].tools.extend(of_machine.clone());
     spec.setup.lead.tools.extend(of_machine);
     spec.setup.policy.rules = vec![Rule {

@@ -6,6 +6,7 @@ use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork, CallSummary};
 use dirigent_core::approval::{ApprovalAnswer, Decision};
 use dirigent_core::brief::{AgentBrief, AgentRole};
+use dirigent_core::confirmation::Outdated;
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
@@ -107,6 +108,7 @@ fn paor_6_the_calls_of_a_delegate_are_observed_with_its_callers_calls() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     let digest = |of: Option<&str>, tool: &str, error: Option<&str>| CallSummary {
+        outdates: Outdated::Nothing,
         shown_by_diff: false,
         effect: of.map(effect),
         tool: tool.to_owned(),
@@ -279,6 +281,7 @@ fn paor_5_findings_are_returned_to_the_caller_and_usage_counts_once() {
     // the caller's own report includes the change
     let mut own = report(text("Done."), &["a.rs"]);
     own.work.calls.push(CallSummary {
+        outdates: Outdated::Nothing,
         shown_by_diff: false,
         effect: Some(effect("a2.2")),
         tool: "delegate".to_owned(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use dirigent_core::agent_report::{AgentFailure, AgentWork, CallSummary};
+use dirigent_core::confirmation::Outdated;
 use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::observation::{Observation, ObservedCall, SubTaskResult};
 use dirigent_core::plan::Plan;
@@ -79,6 +80,7 @@ fn observations() -> Vec<Observation> {
                 result: Ok("Renamed `a` to `b` in src/lib.rs:1.".to_owned()),
                 work: AgentWork {
                     calls: vec![CallSummary {
+                        outdates: Outdated::Nothing,
                         shown_by_diff: false,
                         effect: Some(effect("a2.2")),
                         tool: "change".to_owned(),

@@ -97,7 +97,7 @@ fn paor_10_the_reflector_sees_what_changed_while_a_command_ran() {
     );
 
     let request = told(&run, "run.4");
-    let section = "<CHANGED_FILES>\n- src/b.rs (created; changed while `sed -i s/a/b/ src/b.rs` ran, by this command or something else)\n</CHANGED_FILES>\n<DIFF>\ndiff --git";
+    let section = "<CHANGED_FILES>\n- src/b.rs (created; changed while command 1 ran)\nCommands, during which they or something else changed files:\n1. `sed -i s/a/b/ src/b.rs`\n</CHANGED_FILES>\n<DIFF>\n# src/b.rs: changed while command 1 ran\ndiff --git";
     assert!(request.contains(section), "{request}");
 }
 

@@ -1,6 +1,7 @@
 //! The run of the report tests: `a` is renamed to `b` in two files, then tested.
 
 use dirigent_core::agent_report::{AgentAnswer, CallSummary};
+use dirigent_core::confirmation::Outdated;
 use dirigent_core::run::Run;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolResult};
@@ -41,6 +42,7 @@ pub fn renamed() -> Run {
     let (mut run, _) = acting(spec(), &rename());
     let mut report = ended_with(AgentAnswer::Text("Renamed `a` in src/lib.rs.".to_owned()));
     report.work.calls.push(CallSummary {
+        outdates: Outdated::Nothing,
         shown_by_diff: false,
         effect: Some(effect("a2.2")),
         tool: "change".to_owned(),

@@ -269,7 +269,7 @@ fn paor_5_a_sub_agent_receives_its_task_and_the_findings_of_its_dependencies() {
             agent: AgentId(4),
             role: AgentRole::Sub("implement".to_owned()),
             task: "<TASK>\nChange a.\n</TASK>\n<FINDINGS>\n{\"subtask\":\"p\",\"title\":\"P\",\"status\":\"succeeded\",\
-                   \"duration_ms\":0,\"agent\":\"explore\",\"findings\":\"a is in x.rs:3\",\"calls\":[],\"changes\":[]}\n\
+                   \"agent\":\"explore\",\"findings\":\"a is in x.rs:3\",\"calls\":[],\"changes\":[]}\n\
                    </FINDINGS>"
                 .to_owned(),
             agents_left: None,

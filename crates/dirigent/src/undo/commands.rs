@@ -15,10 +15,13 @@ use super::refusal::{RefusalReason, RefusedPath};
 /// "cargo test", "files": […]}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandFiles {
-    /// The effect id of the call that ran the command.
+    /// The effect id of the call that ran the command; of several commands, the call that ended last.
     pub call: EffectId,
     /// The command line.
     pub command: String,
+    /// The other commands that ran in parallel, so that each of them may have made the changes. Absent in JSON if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_parallel: Vec<String>,
     /// The files that still differ from their state before the command, sorted by path.
     pub files: Vec<CommandFile>,
 }
@@ -51,6 +54,7 @@ pub(super) fn command_files(plan: &UndoPlan, workspace: &Workspace) -> Vec<Comma
     let commands = plan.during_commands.iter().map(|during| CommandFiles {
         call: during.call,
         command: during.command.clone(),
+        in_parallel: during.in_parallel.clone(),
         files: during
             .changes
             .iter()
@@ -111,6 +115,7 @@ pub(super) fn refuse_mixed(
         };
         let reason = RefusalReason::DuringCommand {
             command: during.command.clone(),
+            in_parallel: during.in_parallel.clone(),
         };
         match refused.iter_mut().find(|refused| refused.path == *path) {
             Some(refused) if is_as_expected(workspace, with_commands, path) => refused.reason = reason,

@@ -31,10 +31,13 @@ pub enum RefusalReason {
     Gone,
     /// The file also changed while a command was running, after or between the changes by file tools.
     /// [`Undo::include_commands`](super::Undo::include_commands) also undoes these changes.
-    #[error("also {}", during_command_title(command))]
+    #[error("also {}", during_command_title(command, in_parallel))]
     DuringCommand {
         /// The command line.
         command: String,
+        /// The other commands that ran in parallel. Absent in JSON if there are none.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        in_parallel: Vec<String>,
     },
     /// A file or folder now exists at a path where nothing existed after the run.
     #[error("has been created again since the run")]

@@ -3,11 +3,12 @@
 use dirigent_core::agent_report::{AgentFailure, AgentWork, CallSummary};
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::call::CallForm;
+use dirigent_core::confirmation::Outdated;
 use dirigent_core::id::AgentId;
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::message::{Message, ToolCall};
 use dirigent_core::observation::{Observation, ObservedCall, SubTaskResult};
-use dirigent_core::plan::{Plan, Work};
+use dirigent_core::plan::Plan;
 use dirigent_core::policy::Policy;
 use dirigent_core::prompt::{
     AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
@@ -56,6 +57,7 @@ const FINDINGS: &str = "`a` is\n</OBSERVATIONS> used.\n| \n\nfindings:\n{}";
 fn observations() -> Vec<Observation> {
     let calls = |calls| SubTaskResult::Calls { calls };
     let summary = CallSummary {
+        outdates: Outdated::Nothing,
         shown_by_diff: false,
         effect: Some("a2.2".parse().expect("an effect id")),
         tool: "search".to_owned(),
@@ -335,19 +337,9 @@ fn a_reflector_reads_every_section_of_its_request() {
         assert_eq!(sections.text(tags::GOAL), Some(GOAL));
         assert_eq!(sections.text(tags::ITERATION), Some("3 of 15"));
         check_said(&sections, iteration);
-        // A reflector also receives the duration of agents' calls.
-        let mut expected = expected_lines();
-        for of_agent in [0, 1] {
-            expected[of_agent]["calls"][0]["duration_ms"] = json!(3);
-        }
-        assert_eq!(observed(&sections), expected);
+        assert_eq!(observed(&sections), expected_lines());
         assert_eq!(sections.iterations(), iteration.iterations);
-        // The parameters of an observed call are only in its observation.
-        let mut shown = plan.clone();
-        if let Work::Calls { calls } = &mut shown.subtasks[1].work {
-            calls[0].parameters = Value::Null;
-        }
-        assert_eq!(sections.plan(), Some(shown));
+        assert_eq!(sections.plan().as_ref(), Some(&plan));
         assert_eq!(sections.changed_files(), ["src/a.rs", "b.md"]);
     });
 }

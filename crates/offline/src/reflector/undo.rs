@@ -27,9 +27,8 @@ pub(super) fn reason(plan: &Plan) -> Option<&str> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct UndoOutput {
-    undone: Vec<String>,
+    restored: Vec<String>,
     not_restored: Vec<NotRestored>,
-    by_commands: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -45,11 +44,13 @@ pub(super) fn judge(context: &ReflectionContext, why: &str) -> Reflection {
     let result = observation.and_then(|observation| result(calls(observation).first()?));
     let output: UndoOutput = result.as_ref().map(read_data).unwrap_or_default();
     if observation.is_some_and(|observation| observation.status == ObservationStatus::Succeeded) {
-        let files = match output.undone.as_slice() {
+        let files = match output.restored.as_slice() {
             [] => "No file had to be restored".to_owned(),
             files => format!("These files were restored: {}", enumerated(files, FILES)),
         };
-        let by_commands = match output.by_commands.as_slice() {
+        // If the call succeeded, it left only files that changed while commands ran.
+        let by_commands = output.not_restored.into_iter().map(|file| file.path);
+        let by_commands = match by_commands.collect::<Vec<String>>().as_slice() {
             [] => String::new(),
             files => format!(
                 " Files that commands created or changed are left unchanged: {}.",

@@ -192,7 +192,7 @@ fn undo_reflection(result: Value, changed: &[&str]) -> (String, String) {
 #[test]
 fn paor_2_an_undone_change_has_failed_and_the_summary_says_why() {
     let (verdict, summary) = undo_reflection(
-        success(json!({"undone": ["src/a.rs", "src/b.rs"], "not_restored": []})),
+        success(json!({"restored": ["src/a.rs", "src/b.rs"], "not_restored": []})),
         &[],
     );
 
@@ -210,7 +210,7 @@ fn a_file_that_only_a_check_created_is_not_undone() {
     let request = reflect_request(GOAL, "", &plan(), &observations, &["Cargo.lock"]);
     assert_eq!(Dialogue::reflector(&request).judgement().0, "failed");
 
-    let made = json!({"undone": ["src/a.rs"], "not_restored": [], "by_commands": ["Cargo.lock"]});
+    let made = json!({"restored": ["src/a.rs"], "not_restored": [{"path": "Cargo.lock", "reason": "it changed while a command ran"}]});
     let (_, summary) = undo_reflection(success(made), &["Cargo.lock"]);
     assert!(
         summary.contains(
@@ -240,7 +240,7 @@ fn a_test_run_without_any_tests_is_reported() {
 fn files_that_could_not_be_restored_are_named() {
     let left = json!({
         "success": false, "error": "`src/b.rs` is left as it is",
-        "output": {"undone": ["src/a.rs"], "not_restored": [{"path": "src/b.rs", "reason": "it has changed since the run changed it"}]}
+        "output": {"restored": ["src/a.rs"], "not_restored": [{"path": "src/b.rs", "reason": "it has changed since the run changed it"}]}
     });
     let (verdict, summary) = undo_reflection(left, &["src/b.rs"]);
 

@@ -263,26 +263,23 @@ async fn host_2_a_run_with_delegations_interrupted_at_any_entry_repeats_no_reque
 }
 
 #[tokio::test]
-async fn lead_4_a_delegates_report_ends_only_the_delegate_and_becomes_the_callers_result() {
+async fn lead_4_a_delegate_that_gives_up_ends_only_the_delegate_and_becomes_the_callers_result() {
     let model = Scripted::new(|asked: Asked| async move {
         match (asked.who(), asked.turn()) {
             ("lead", _) => plan_work(),
             ("worker", 0) => delegate("other", "look"),
             ("worker", _) => say(asked.last()),
-            ("other", _) => call("report", json!({"reason": "The server is down."})),
+            ("other", _) => call("give_up", json!({"reason": "The server is down."})),
             _ => achieved(),
         }
     });
     let mut world = delegating(model, tools([])).await;
-    world.spec.setup.agents[1].tools.push("report".to_owned());
+    world.spec.setup.agents[1].tools.push("give_up".to_owned());
     let handle = world.start(UserPresence::Absent).await;
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     let told = finding(&report).as_ref().unwrap();
     assert!(told.starts_with("Error (agent_failed)"), "{told}");
-    assert!(
-        told.contains("the agent reported that it failed: The server is down."),
-        "{told}"
-    );
+    assert!(told.contains("the agent gave up: The server is down."), "{told}");
 }

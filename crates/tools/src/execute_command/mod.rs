@@ -4,6 +4,7 @@
 //! command has ended, the tool kills the processes that the command left behind and deletes the command's temporary folder.
 
 mod capture;
+mod content_cache;
 mod description;
 mod environment;
 mod error;

@@ -8,6 +8,7 @@
 //! other small files. It is read from the files and never from git's index or objects, which a command can forge.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
@@ -15,6 +16,7 @@ use std::time::Instant;
 use dirigent_core::tool::{FileVersion, StateChange};
 use dirigent_core::undo::PathState;
 
+use super::content_cache::{self, ContentCache, KnownContent};
 use crate::content_store::ContentStore;
 use crate::diff::unified_diff_of_bytes;
 use crate::tool::ToolContext;
@@ -41,16 +43,38 @@ pub(super) struct WorkspaceSnapshot {
     /// `None` if there are too many files, or the workspace cannot be read.
     files: Option<BTreeMap<String, Stamp>>,
     /// The versions and contents of the files that were read.
-    contents: BTreeMap<String, (FileVersion, Vec<u8>)>,
+    contents: BTreeMap<String, KnownContent>,
 }
 
-/// Metadata that shows whether a file's content has changed, without reading it.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+/// Metadata that shows whether a file has changed, without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
     inode: u64,
     length: u64,
-    seconds: i64,
-    nanoseconds: i64,
+    modified: (i64, i64),
+    /// The time of the last change of content or metadata, in seconds and nanoseconds. No program can set it, so it also shows a change
+    /// that kept length and modification time.
+    pub(super) changed: (i64, i64),
+}
+
+impl Stamp {
+    fn new(metadata: &Metadata) -> Self {
+        Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Returns true if the file has another content for sure or in all likelihood. A change of metadata alone, such as a new hard link, does
+    /// not count.
+    fn differs_in_content(&self, other: &Stamp) -> bool {
+        let content = |stamp: &Stamp| (stamp.device, stamp.inode, stamp.length, stamp.modified);
+        content(self) != content(other)
+    }
 }
 
 /// The changes between two moments.
@@ -82,7 +106,9 @@ impl WorkspaceSnapshot {
     pub(super) fn take(root: &Path, known: &BTreeSet<String>) -> Self {
         let files = scan(root, MAX_FILES, None);
         let contents = match (&files, Workspace::open(root)) {
-            (Some(files), Ok(workspace)) => read_contents(files, &workspace, known),
+            (Some(files), Ok(workspace)) => {
+                content_cache::with_cache(root, |cache| read_contents(files, &workspace, known, cache))
+            }
             (None, _) | (_, Err(_)) => BTreeMap::new(),
         };
         WorkspaceSnapshot { files, contents }
@@ -99,7 +125,8 @@ impl WorkspaceSnapshot {
         let (Some(before), Some(after)) = (&self.files, scan(root, MAX_FILES, deadline)) else {
             return WorkspaceChanges::default();
         };
-        let mut changed = compare(before, &after, root);
+        let is_known = |path: &str| self.contents.contains_key(path);
+        let mut changed = compare(before, &after, root, is_known);
         if let Ok(workspace) = Workspace::open(root) {
             let mut reader = ChangeReader {
                 workspace,
@@ -117,36 +144,48 @@ impl WorkspaceSnapshot {
     }
 }
 
+/// Reads the contents of known files, then of the smallest other ones, up to a total size. Files that have not changed since an earlier
+/// command are taken from the cache.
 fn read_contents(
     files: &BTreeMap<String, Stamp>,
     workspace: &Workspace,
     known: &BTreeSet<String>,
-) -> BTreeMap<String, (FileVersion, Vec<u8>)> {
+    cache: &mut ContentCache,
+) -> BTreeMap<String, KnownContent> {
     let mut unseen: Vec<(u64, &String)> = files
         .iter()
         .filter(|(path, stamp)| stamp.length <= MAX_UNSEEN_BYTES && !known.contains(*path))
         .map(|(path, stamp)| (stamp.length, path))
         .collect();
+    if unseen.len() > MAX_UNSEEN_FILES {
+        unseen.select_nth_unstable(MAX_UNSEEN_FILES);
+        unseen.truncate(MAX_UNSEEN_FILES);
+    }
     unseen.sort_unstable();
-    let unseen = unseen.into_iter().map(|(_, path)| path).take(MAX_UNSEEN_FILES);
     let mut room = MAX_HELD_BYTES;
     let mut contents = BTreeMap::new();
-    for path in known.iter().chain(unseen) {
-        let Some(rest) = files.get(path).and_then(|stamp| room.checked_sub(stamp.length)) else {
+    for path in known.iter().chain(unseen.into_iter().map(|(_, path)| path)) {
+        let Some(stamp) = files.get(path) else { continue };
+        let Some(rest) = room.checked_sub(stamp.length) else {
             continue;
         };
-        if let Ok((PathState::File(version), Some(bytes))) = workspace.path_state_and_content(path) {
+        let read = || match workspace.path_state_and_content(path) {
+            Ok((PathState::File(version), Some(bytes))) => Some((version, bytes)),
+            Ok(_) | Err(_) => None,
+        };
+        if let Some(content) = cache.content(path, *stamp, read) {
             room = rest;
-            contents.insert(path.clone(), (version, bytes));
+            contents.insert(path.clone(), content);
         }
     }
+    cache.retain(&contents);
     contents
 }
 
 /// Adds versions and diffs to changes.
 struct ChangeReader<'a> {
     workspace: Workspace,
-    contents: &'a BTreeMap<String, (FileVersion, Vec<u8>)>,
+    contents: &'a BTreeMap<String, KnownContent>,
     content_store: Option<&'a dyn ContentStore>,
     deadline: Option<Instant>,
     bytes_to_read: u64,
@@ -161,16 +200,16 @@ impl ChangeReader<'_> {
         };
         let new = files.get(&path).and_then(|stamp| self.read(&path, stamp));
         let old = self.contents.get(&path);
-        if let (Some((old, _)), Some((new, _))) = (old, &new)
-            && old == new
+        if let (Some(old), Some((new, _))) = (old, &new)
+            && old.version == *new
         {
             return false;
         }
-        if let (Some((version, bytes)), Some(store)) = (old, self.content_store) {
+        if let (Some(old), Some(store)) = (old, self.content_store) {
             // If this fails, the file cannot be restored, which an undo reports.
-            let _ = store.record(&path, version, bytes);
+            let _ = store.record(&path, &old.version, &old.bytes);
         }
-        let old_version = old.map(|(version, _)| version.clone());
+        let old_version = old.map(|old| old.version.clone());
         let new_version = new.as_ref().map(|(version, _)| version.clone());
         let new_bytes = new.as_ref().map(|(_, bytes)| bytes.as_slice());
         match change {
@@ -215,8 +254,8 @@ impl ChangeReader<'_> {
     /// Returns the diff from the content before the command, if that content is known and the size limit of
     /// the diffs is not reached.
     fn diff(&mut self, path: &str, after: Option<&[u8]>) -> Option<String> {
-        let (_, before) = self.contents.get(path)?;
-        let diff = unified_diff_of_bytes(path, Some(before), after)?;
+        let before = self.contents.get(path)?;
+        let diff = unified_diff_of_bytes(path, Some(&before.bytes), after)?;
         self.bytes_of_diffs = self.bytes_of_diffs.checked_sub(diff.len())?;
         Some(diff)
     }
@@ -230,13 +269,7 @@ fn scan(root: &Path, max_files: usize, deadline: Option<Instant>) -> Option<BTre
             return None;
         }
         if let Ok(metadata) = workspace.root().join(&path).symlink_metadata() {
-            let stamp = Stamp {
-                inode: metadata.ino(),
-                length: metadata.len(),
-                seconds: metadata.mtime(),
-                nanoseconds: metadata.mtime_nsec(),
-            };
-            files.insert(path, stamp);
+            files.insert(path, Stamp::new(&metadata));
         }
     }
     remove_build_output(&mut files);
@@ -259,14 +292,19 @@ fn compare(
     before: &BTreeMap<String, Stamp>,
     after: &BTreeMap<String, Stamp>,
     root: &Path,
+    is_known: impl Fn(&str) -> bool,
 ) -> WorkspaceChanges {
+    // Where the content is known, a change of metadata is enough to compare the contents.
+    let differs = |path: &str, before: &Stamp, after: &Stamp| {
+        before.differs_in_content(after) || (before != after && is_known(path))
+    };
     // A file for which the command has added an ignore rule is missing in `after` although it still exists.
     let is_gone = |path: &str| root.join(path).symlink_metadata().is_err();
     let mut changed: Vec<(&String, StateChange)> = Vec::new();
     for (path, stamp) in after {
         let change = match before.get(path) {
             None => created(path),
-            Some(before) if before != stamp => edited(path),
+            Some(before) if differs(path, before, stamp) => edited(path),
             Some(_) => continue,
         };
         changed.push((path, change));
@@ -350,6 +388,70 @@ mod tests {
         };
         assert_eq!(read(&BTreeSet::new()), ["large", "small"]);
         assert_eq!(read(&BTreeSet::from(["seen".to_owned()])), ["seen", "small"]);
+    }
+
+    #[test]
+    fn paor_10_a_change_that_keeps_length_and_modification_time_is_detected() {
+        let root = TempDir::new().unwrap();
+        let path = root.path().join("a");
+        std::fs::write(&path, "one\n").unwrap();
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        for (content, edits) in [("two\n", 1), ("two\n", 0), ("one\n", 1)] {
+            let before = WorkspaceSnapshot::take(root.path(), &BTreeSet::new());
+            std::fs::write(&path, content).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(modified).unwrap();
+            let changed = before.compare(root.path(), None, None);
+            assert_eq!(changed.changes.len(), edits, "{content:?}: {:?}", changed.changes);
+        }
+    }
+
+    #[test]
+    fn paor_10_only_changed_files_are_read_again_before_a_command() {
+        let root = TempDir::new().unwrap();
+        for number in 0..3 {
+            std::fs::write(root.path().join(number.to_string()), "same\n").unwrap();
+        }
+        let files = scan(root.path(), MAX_FILES, None).unwrap();
+        let workspace = Workspace::open(root.path()).unwrap();
+        let mut cache = ContentCache::new(std::time::Duration::ZERO);
+        let mut take = |files: &BTreeMap<String, Stamp>| {
+            let contents = read_contents(files, &workspace, &BTreeSet::new(), &mut cache);
+            assert_eq!(contents.len(), 3);
+            std::mem::take(&mut cache.files_read)
+        };
+        assert_eq!(take(&files), 3);
+        assert_eq!(take(&files), 0);
+        std::fs::write(root.path().join("1"), "diff\n").unwrap();
+        let files = scan(root.path(), MAX_FILES, None).unwrap();
+        assert_eq!(take(&files), 1);
+    }
+
+    /// Prints how long it takes to know the contents of a large workspace:
+    /// `cargo test -p dirigent-tools contents_of_a_large_workspace -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "measures time"]
+    fn contents_of_a_large_workspace() {
+        let root = TempDir::new().unwrap();
+        for number in 0..MAX_FILES {
+            let folder = root.path().join(format!("{}", number / 100));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(format!("{number}.txt")), "text\n".repeat(200)).unwrap();
+        }
+        let workspace = Workspace::open(root.path()).unwrap();
+        let mut cache = ContentCache::new(std::time::Duration::ZERO);
+        for _ in 0..5 {
+            let begin = Instant::now();
+            let files = scan(root.path(), MAX_FILES, None).unwrap();
+            let scanned = begin.elapsed();
+            let contents = read_contents(&files, &workspace, &BTreeSet::new(), &mut cache);
+            let read = begin.elapsed() - scanned;
+            let (of, files_read) = (contents.len(), std::mem::take(&mut cache.files_read));
+            println!(
+                "{} files: scan {scanned:?}; contents of {of} files {read:?}, {files_read} read",
+                files.len()
+            );
+        }
     }
 
     #[test]

@@ -36,6 +36,11 @@ pub(super) enum Occurrences {
     All,
 }
 
+/// The hint for a file without similar text, if the agent has read the file.
+const READ_AGAIN: &str = ": read the file again and copy the text exactly";
+/// The same hint, if the agent has not read the file.
+const READ_FIRST: &str = ", and you have not read this file: read it and copy the text exactly";
+
 /// The text after an edit.
 #[derive(Debug)]
 pub(super) struct Edited {
@@ -71,6 +76,17 @@ pub(super) enum EditError {
 }
 
 impl EditError {
+    /// Returns the error for an agent that has not read the file.
+    pub(super) fn for_unread_file(self) -> Self {
+        match self {
+            EditError::NotFound { path, hint } if hint == READ_AGAIN => EditError::NotFound {
+                path,
+                hint: READ_FIRST.to_owned(),
+            },
+            other => other,
+        }
+    }
+
     pub(super) fn code(&self) -> &'static str {
         match self {
             EditError::Empty | EditError::Same => code::BAD_PARAMETERS,
@@ -222,7 +238,7 @@ fn hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.trim().lines().map(str::trim).collect();
     let lines: Vec<&str> = text.lines().take(MAX_COMPARED_LINES).collect();
     let mut budget = MAX_COMPARED_PRODUCT;
-    let hint = String::from(": read the file again and copy the text exactly");
+    let hint = String::from(READ_AGAIN);
     let Some(first) = wanted.first() else {
         return hint;
     };

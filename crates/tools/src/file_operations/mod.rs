@@ -93,8 +93,8 @@ impl Operation {
 const DESCRIPTION: &str = "Works on files of the workspace. `read` returns a file's lines, up to 64 KiB, each after its number and a \
     tab, which are not part of the file. `write` creates a file, or replaces one that you have read to its end. `edit` replaces \
     `old` by `new`. `list` returns a folder's files and folders (with `/` at the end), or the files that match `glob`, without \
-    ignored ones. `move` never overwrites. `delete` removes a file or an empty folder. `undo` restores what this run changed, \
-    except what commands changed, in `path` or everywhere. A change fails, and shows the new content, if the file has changed since you saw it.";
+    ignored ones. `move` never overwrites. `delete` removes a file or an empty folder. `undo` restores what this run's \
+    file tools changed, never what commands changed, in `path` or everywhere. A change fails, and shows the new content, if the file has changed since you saw it.";
 
 const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` returns a file's lines, up to 64 KiB, each after its number \
     and a tab, which are not part of the file. `list` returns a folder's files and folders (with `/` at the end), or the files that \
@@ -109,7 +109,7 @@ const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` return
 /// | `edit` | the line where the change begins, with `replace_all` the number of replacements, and the changed lines with their numbers |
 /// | `list` | the number of entries, then one path per line; a folder's path ends with `/`. The first line says if there are more than 1000. With `glob`, only the files whose path below the folder or in the workspace matches |
 /// | `move`, `delete` | what was done |
-/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored, or nothing was undone. Files that changed only while commands were running are listed in `by_commands` and left unchanged |
+/// | `undo` | `{"restored": ["src/main.rs"], "not_restored": [{"path", "reason"}]}`; a failure if any file could not be restored, or nothing was. Files that changed only while commands were running are left unchanged: `not_restored` lists them, but they are no failure |
 ///
 /// Besides the codes of [`FileError::code`], failures have these codes:
 ///
@@ -394,7 +394,13 @@ fn edit(
     workspace.check_changeable(path)?;
     seen::check(context, &name, Some(&before), Extent::Part)?;
     let file = TextFile::decode(path, &before)?;
-    let edited = edit::replace(&name, &file.text, old, new, occurrences)?;
+    let edited =
+        edit::replace(&name, &file.text, old, new, occurrences).map_err(|error| {
+            match seen::has_seen(context, &name) {
+                true => error,
+                false => error.for_unread_file(),
+            }
+        })?;
     let after = file.encode(&edited.text)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());

@@ -19,6 +19,9 @@ use crate::seen::{self, Extent};
 use crate::tool::ToolContext;
 use crate::workspace::{FileError, PreviousState, Workspace};
 
+/// Why a file that changed only while commands were running is left unchanged.
+const BY_COMMANDS: &str = "it changed while a command ran, and `undo` restores only what file tools changed";
+
 /// A path that could not be restored.
 struct NotRestored {
     path: String,
@@ -315,13 +318,13 @@ impl UndoOutput {
             ),
             [path] => (
                 format!(
-                    "`{path}` changed while a command ran, and `undo` leaves such files alone: restore it yourself"
+                    "`{path}` changed while a command ran, and `undo` restores only what file tools changed: restore it yourself"
                 ),
                 code::NOT_KEPT,
             ),
             [path, others @ ..] => (
                 format!(
-                    "`{path}` and {} more changed while commands ran, and `undo` leaves such files alone: restore them yourself",
+                    "`{path}` and {} more changed while commands ran, and `undo` restores only what file tools changed: restore them yourself",
                     others.len()
                 ),
                 code::NOT_KEPT,
@@ -331,13 +334,16 @@ impl UndoOutput {
     }
 
     fn into_result(self) -> ToolResult {
+        let by_commands = self.by_commands.iter();
+        let by_commands = by_commands.map(|path| NotRestored::new(path, BY_COMMANDS));
+        let by_commands: Vec<NotRestored> = by_commands.collect();
         let not_restored: Vec<Value> = self
             .not_restored
             .iter()
+            .chain(&by_commands)
             .map(|NotRestored { path, reason }| json!({"path": path, "reason": reason}))
             .collect();
-        let output =
-            json!({"undone": self.paths, "not_restored": not_restored, "by_commands": self.by_commands});
+        let output = json!({"restored": self.paths, "not_restored": not_restored});
         let result = match self.not_restored.first() {
             None if self.paths.is_empty() => self.nothing_undone().with_output(output),
             None => ToolResult::success(output),

@@ -62,8 +62,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends the agent as failed, for the reason that it reports. The calls that follow do not run.
-    pub(super) fn report_failure(
+    /// Ends the agent as failed, for the reason that it gives. The calls that follow do not run.
+    pub(super) fn give_up(
         &mut self,
         now: Timestamp,
         call: &ToolCall,
@@ -71,15 +71,14 @@ impl Agent {
         reason: String,
         commands: &mut Commands,
     ) {
-        let reported = ToolResult::success(json!("reported"));
-        self.record_call(None, call, &reported);
-        self.conversation.push_result(call, None, &reported, None);
-        let skipped =
-            ToolResult::failure("the call did not run, because you reported before it that you failed")
-                .with_code(code::REFUSED);
+        let given_up = ToolResult::success(json!("given up"));
+        self.record_call(None, call, &given_up);
+        self.conversation.push_result(call, None, &given_up, None);
+        let skipped = ToolResult::failure("the call did not run, because you gave up before it")
+            .with_code(code::REFUSED);
         for call in rest {
             self.answer_call(&call, &skipped);
         }
-        self.finish(now, Err(AgentFailure::Reported { reason }), commands);
+        self.finish(now, Err(AgentFailure::GaveUp { reason }), commands);
     }
 }

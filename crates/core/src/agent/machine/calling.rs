@@ -1,17 +1,19 @@
 //! Running the calls of a reply, and handling their results.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::so_far::ChangeSoFar;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::AgentCommand;
 use crate::agent_report::{AgentAnswer, AgentFailure, CallSummary};
 use crate::agent_spec::{AnswerForm, DELEGATE};
 use crate::approval::Approval;
 use crate::call::{CallError, SUBMIT_PLAN, SUBMIT_REFLECTION};
+use crate::confirmation::Outdated;
 use crate::delegation::started_agent;
 use crate::id::EffectId;
 use crate::loop_tools::LoopCall;
@@ -19,15 +21,17 @@ use crate::message::ToolCall;
 use crate::mode::Mode;
 use crate::plan::{Plan, PlanRules, errors_of_unreadable};
 use crate::policy::PolicyDecision;
-use crate::prompt::shorten_output;
+use crate::prompt::{OutputHandle, shorten_output};
 use crate::reflection::Reflection;
-use crate::text::{shorten, shorten_value};
+use crate::text::{shorten, shorten_error, shorten_value};
 use crate::time::Timestamp;
 use crate::tool::{ToolOutcome, ToolResult, code};
 
 /// Maximum number of characters of each string parameter in a call's summary. Large enough for most SQL statements and patches.
 const DIGEST_PARAMETER: usize = 1_000;
-/// Maximum number of characters, in a call's summary, of an error or of each string in a structured output.
+/// Maximum number of characters, in a call's summary, of an error.
+const DIGEST_ERROR: usize = 600;
+/// Maximum number of characters, in a call's summary, of each string in a structured output.
 const DIGEST_STRING: usize = 200;
 /// Maximum number of characters of a call's output in its summary.
 const DIGEST_OUTPUT: usize = 2_000;
@@ -89,8 +93,8 @@ impl Agent {
                             self.state = State::Calling(calls);
                             return;
                         }
-                        Some(LoopCall::Report(reason)) => {
-                            return self.report_failure(now, &call, calls, reason, commands);
+                        Some(LoopCall::GiveUp(reason)) => {
+                            return self.give_up(now, &call, calls, reason, commands);
                         }
                         Some(LoopCall::Describe(name)) => {
                             self.describe_tool(&call, &name);
@@ -393,13 +397,13 @@ impl Agent {
         if earlier > 0 {
             so_far.push_str(&format!("; {earlier} earlier changes"));
         }
-        for (change, times) in changes.iter().skip(earlier) {
+        for ChangeSoFar { text, times, .. } in changes.iter().skip(earlier) {
             let times = if *times > 1 {
                 format!(" ({times} times)")
             } else {
                 String::new()
             };
-            so_far.push_str(&format!("; {change}{times}"));
+            so_far.push_str(&format!("; {text}{times}"));
         }
         self.conversation
             .amend_last_result(|result| result.so_far = Some(so_far));
@@ -407,20 +411,14 @@ impl Agent {
 }
 
 impl Agent {
-    /// Returns the distinct changes since the agent started, each with its number of occurrences, in the order of their last occurrence.
-    pub(super) fn changes_so_far(&self) -> Vec<(String, usize)> {
-        let now = self.work().changes.iter().map(|change| (change.to_string(), 1));
-        let mut merged: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-        for (place, (change, times)) in self.earlier_changes.iter().cloned().chain(now).enumerate() {
-            let (last, total) = merged.entry(change).or_default();
-            (*last, *total) = (place, *total + times);
+    /// Returns the distinct changes since the agent started, in the order of their last occurrence. Commands and requests that changed
+    /// nothing are included as far as they still matter: a success until the next change, a failure until it is repeated.
+    pub(super) fn changes_so_far(&self) -> Vec<ChangeSoFar> {
+        let mut found = self.earlier_changes.clone();
+        for change in &self.work().changes {
+            ChangeSoFar::new(change).add_to(&mut found);
         }
-        let mut merged: Vec<_> = merged.into_iter().collect();
-        merged.sort_by_key(|(_, (last, _))| *last);
-        merged
-            .into_iter()
-            .map(|(change, (_, times))| (change, times))
-            .collect()
+        found
     }
 }
 
@@ -444,18 +442,22 @@ fn plan_refusal(errors: impl IntoIterator<Item = String>) -> String {
 fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> CallSummary {
     let handle = effect.map(|effect| effect.to_string());
     let handle = handle.as_deref();
+    let parameters = effect.map(|effect| OutputHandle::Parameters(effect).to_string());
     CallSummary {
         effect,
         tool: call.tool.clone(),
-        parameters: shorten_value(&call.parameters, DIGEST_PARAMETER, handle),
+        parameters: shorten_value(&call.parameters, DIGEST_PARAMETER, parameters.as_deref()),
         success: result.succeeded(),
         duration: result.duration,
         error: match &result.outcome {
             ToolOutcome::Success { .. } => None,
-            ToolOutcome::Failure { error, .. } => Some(shorten(error, DIGEST_STRING, handle).into_owned()),
+            ToolOutcome::Failure { error, .. } => {
+                Some(shorten_error(error, DIGEST_ERROR, handle).into_owned())
+            }
         },
         output: short_output(result, handle),
         shown_by_diff: result.shown_by_diff(),
+        outdates: Outdated::from_result(result),
         agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }
 }

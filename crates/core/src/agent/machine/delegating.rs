@@ -35,7 +35,7 @@ impl Agent {
         }
     }
 
-    /// Returns the tool set that validates a call: the machine's own tools (`delegate`, `ask_user`, `report`), the submission tool, or the tools
+    /// Returns the tool set that validates a call: the machine's own tools (`delegate`, `ask_user`, `give_up`), the submission tool, or the tools
     /// of the run.
     pub(super) fn tools_for(&self, call: &ToolCall) -> &ToolSet {
         if self.is_submission(call) {

@@ -14,6 +14,7 @@ mod findings;
 mod repeats;
 mod replying;
 mod seen;
+mod so_far;
 mod tools_changing;
 mod waiting;
 
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use conversation::Conversation;
 use repeats::Repeats;
+use so_far::ChangeSoFar;
 use waiting::UserRequest;
 
 use super::{AgentCommand, AgentInput, AgentTimer};
@@ -104,8 +106,8 @@ pub struct Agent {
     earlier_usage: Usage,
     /// The number of calls before the last continuation.
     earlier_calls: usize,
-    /// The distinct changes before the last continuation, each with its number of occurrences.
-    earlier_changes: Vec<(String, usize)>,
+    /// The changes before the last continuation.
+    earlier_changes: Vec<ChangeSoFar>,
     started_at: Timestamp,
     deadline: Timestamp,
     /// When the delegate of the current call started; `None` if no delegate is working.

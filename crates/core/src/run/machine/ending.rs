@@ -251,7 +251,7 @@ fn cause(failure: &AgentFailure) -> FailureCause {
         | AgentFailure::Filtered
         | AgentFailure::Oversized
         | AgentFailure::Budget { .. }
-        | AgentFailure::Reported { .. }
+        | AgentFailure::GaveUp { .. }
         | AgentFailure::Rejected { .. }
         | AgentFailure::Redirected
         | AgentFailure::RunEnded

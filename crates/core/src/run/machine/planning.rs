@@ -195,7 +195,7 @@ impl Run {
         match report.result {
             Ok(AgentAnswer::Plan(plan)) => self.accept_plan(now, plan, own_work, commands),
             Ok(AgentAnswer::Text(text)) => self.accept_answer(text, own_work, commands),
-            Err(AgentFailure::Reported { reason }) => self.accept_failure(&reason, own_work, commands),
+            Err(AgentFailure::GaveUp { reason }) => self.accept_failure(&reason, own_work, commands),
             result => {
                 if own_work.is_some() {
                     self.iterations
@@ -273,7 +273,7 @@ impl Run {
             self.enter(Phase::Reflecting, commands)?;
             return self.plan(commands);
         }
-        let error = format!("the lead reported that the goal cannot be reached: {reason}");
+        let error = format!("the lead gave up: {reason}");
         self.finish(EndReason::failed(error), commands)
     }
 

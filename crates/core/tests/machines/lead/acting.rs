@@ -1,6 +1,7 @@
 //! A lead that acts itself: when the acting phase begins, what the reflector judges, and what the report says (LEAD-3).
 
 use dirigent_core::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
+use dirigent_core::confirmation::Outdated;
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
 use dirigent_core::phase::Phase;
@@ -175,6 +176,7 @@ fn lead_3_the_work_of_the_leads_delegate_is_judged() {
     let mut run = acting();
     let mut report = own(answer(), Vec::new());
     report.work.calls.push(CallSummary {
+        outdates: Outdated::Nothing,
         shown_by_diff: false,
         effect: Some(effect("a1.2")),
         tool: "delegate".to_owned(),
