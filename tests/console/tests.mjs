@@ -1,0 +1,405 @@
+/** What a user does in the console, and what must hold meanwhile. The names begin with the requirement. */
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { checkAccess, openPage, shot } from './browser.mjs';
+
+const RENAME = 'Find all usages of function `parse_amount` and rename it to `parse_money`';
+
+/** Types a goal and sends it, by keys alone. */
+async function startGoal(page, goal) {
+  await page.locator('body').press('n');
+  await page.waitForFunction(() => document.activeElement?.id === 'composer' && document.activeElement.closest('.goal-composer'));
+  await page.keyboard.insertText(goal);
+  await page.keyboard.press('Control+Enter');
+  await page.waitForURL(/\/runs\/[0-9a-f-]{36}/);
+  return page.url().match(/runs\/([0-9a-f-]{36})/)[1];
+}
+
+const ended = (page, text) => page.locator('.state-tag', { hasText: text }).waitFor();
+const clean = (page) => assert.deepEqual(page.faults, []);
+
+async function tab(page, name) {
+  await page.locator(`#tab-${name}`).click();
+  await page.locator(`.pane-${name}`).waitFor();
+}
+
+export const tests = {
+  async host_5_goal_by_keyboard_to_summary_diff_and_undo({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const before = service.file('ledger/amount.py');
+    await startGoal(page, RENAME);
+    await ended(page, 'Goal achieved');
+    await page.locator('.summary .prose', { hasText: 'Renamed' }).waitFor();
+    assert.match(await page.locator('.confirmed').innerText(), /unittest[\s\S]*exit 0/);
+    assert.equal(await page.locator('.file-list .file').count(), 4);
+    assert.equal(await page.locator('.diff .del mark').first().innerText(), 'parse_amount');
+    await shot(page, 'run-summary');
+
+    // From the tab Summary to Plan with the arrow keys, then through the sub-tasks.
+    await page.locator('#tab-summary').focus();
+    await page.keyboard.press('ArrowRight');
+    await page.locator('.graph .node').first().waitFor();
+    assert.equal(await page.locator('.node').count(), 8);
+    assert.equal(await page.locator('.node.succeeded').count(), 8);
+    await page.locator('.node').first().focus();
+    await page.keyboard.press('j');
+    await page.locator('.inspector h2').waitFor();
+    assert.match(page.url(), /task=explore/);
+    await page.keyboard.press('j');
+    assert.match(page.url(), /task=baseline/);
+    await page.locator('.inspector .result', { hasText: 'Ran 3 tests' }).waitFor();
+    await shot(page, 'run-graph-inspector');
+    await page.keyboard.press('Escape');
+    await page.locator('.inspector').waitFor({ state: 'detached' });
+    await page.locator('.node').first().focus();
+    await page.keyboard.press('ArrowDown');
+    await page.waitForFunction(() => document.activeElement.dataset.task?.startsWith('edit-'));
+    await page.keyboard.press('l');
+    await page.locator('.task-row').nth(7).waitFor();
+
+    await tab(page, 'summary');
+    await page.locator('#undo').focus();
+    await page.keyboard.press('Enter');
+    const dialog = page.locator('#undo-dialog');
+    await dialog.locator('.code', { hasText: 'ledger/amount.py' }).waitFor();
+    await shot(page, 'run-undo');
+    await dialog.getByRole('button', { name: 'Undo 4 files' }).click();
+    await dialog.getByRole('status').waitFor();
+    assert.equal(service.file('ledger/amount.py'), before);
+    clean(page);
+  },
+
+  async host_5_approve_with_an_edit({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    await startGoal(page, 'Run `echo first`');
+    const card = page.locator('article.request');
+    await card.waitFor();
+    // A card takes neither keys nor clicks at first, and Enter alone approves nothing.
+    assert.ok(await card.getByRole('button', { name: /^Approve/ }).isDisabled());
+    await card.getByRole('button', { name: /^Approve/ }).and(page.locator(':enabled')).waitFor();
+    assert.ok(!(await page.evaluate(() => document.activeElement.closest('.request'))), 'no card takes the focus');
+    await card.focus();
+    await page.keyboard.press('Enter');
+    await page.waitForTimeout(300);
+    assert.ok(await card.isVisible());
+    await checkAccess(page, 'approval');
+    await shot(page, 'run-approval');
+    await page.keyboard.press('e');
+    const field = card.locator('textarea');
+    await page.waitForFunction(() => document.activeElement.tagName === 'TEXTAREA' && document.activeElement.closest('.request'));
+    const approve = card.getByRole('button', { name: 'Approve the edited call' });
+    assert.ok(await approve.isDisabled(), 'an edit that changes nothing is none');
+    const call = await field.inputValue();
+    await field.fill(`${call},`);
+    await card.locator('.field-error').waitFor();
+    assert.ok(await approve.isDisabled(), 'an edit that is no JSON cannot be approved');
+    await field.fill(call.replace('first', 'second'));
+    await card.locator('ins', { hasText: 'second' }).waitFor();
+    await shot(page, 'run-approval-edit');
+    await page.keyboard.press('Control+Enter');
+    await page.locator('.state-tag:not(:has-text("Running")):not(:has-text("wait"))').waitFor();
+    await tab(page, 'plan');
+    await page.locator('.node').first().click();
+    await page.locator('.inspector .result', { hasText: 'second' }).waitFor();
+    clean(page);
+  },
+
+  async host_5_guide_reject_and_two_tabs({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const run = await startGoal(page, 'Run `echo third`');
+    const other = await openPage(browser, entrance, { path: '/waiting' });
+    const here = page.locator('article.request').getByRole('button', { name: /^Approve/ });
+    const there = other.locator('article.request', { hasText: 'echo third' }).getByRole('button', { name: /^Reject/ });
+    await there.and(other.locator(':enabled')).waitFor();
+    await shot(other, 'waiting');
+    await there.click();
+    await other.keyboard.insertText('not now');
+    await here.and(page.locator(':enabled')).waitFor();
+    await here.click();
+    await page.locator('.state-tag:not(:has-text("Running")):not(:has-text("wait"))').waitFor();
+    // The second decision does not count, and says so or has no card any more.
+    other.allowed.push(/409/);
+    const send = other.locator('form.words button[type=submit]');
+    if (await send.count()) {
+      await send.click().catch(() => {});
+      await other.waitForTimeout(800);
+    }
+    const { report } = await service.get(`/v1/runs/${run}`);
+    assert.ok(!report.rejected?.length);
+    clean(page);
+    clean(other);
+  },
+
+  async host_5_answer_a_question_by_keys({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const [, name] = service.file('ledger/amount.py').match(/def (parse_\w+)/);
+    await startGoal(page, `rename ${name} to format_amount`);
+    const card = page.locator('article.request');
+    await card.locator('.choice').first().waitFor();
+    await page.waitForTimeout(700);
+    await card.focus();
+    await page.keyboard.press('3');
+    assert.equal(await card.locator('.is-chosen').innerText().then((text) => text.split('\n')[0].trim()), 'stop');
+    await checkAccess(page, 'question');
+    await shot(page, 'run-question');
+    await card.locator('input:checked').press('Control+Enter');
+    await ended(page, /Failed|Cancelled|Goal achieved/);
+    clean(page);
+  },
+
+  async host_5_plan_first_guidance_and_cancel({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    await page.locator('.goal-composer select').selectOption('plan');
+    const run = await startGoal(page, 'Run `sh -c "sleep 1; echo slow"`');
+    await page.locator('article.request').waitFor();
+    await page.locator('.guidance textarea').fill('keep it short');
+    await page.locator('.guidance textarea').press('Control+Enter');
+    await page.locator('.guidance [role=status]', { hasText: 'Sent' }).waitFor();
+    await page.getByRole('button', { name: 'Cancel run' }).click();
+    await page.getByRole('group', { name: 'What runs is stopped.' }).getByRole('button', { name: 'Cancel run' }).click();
+    await ended(page, 'Cancelled');
+    const ids = await service.eventIds(run);
+    assert.ok(ids.length > 5);
+    clean(page);
+  },
+
+  async host_5_conversation({ entrance, browser }) {
+    const page = await openPage(browser, entrance, { path: '/chats' });
+    await page.getByRole('button', { name: 'New chat' }).click();
+    await page.waitForURL(/\/chats\/[0-9a-f-]{36}/);
+    await page.locator('#composer').fill('Count the lines in README.md');
+    await page.keyboard.press('Enter');
+    await page.locator('.turn .prose', { hasText: '3 lines' }).waitFor();
+    await page.locator('#composer').fill('Count the lines in ledger/report.py');
+    await page.keyboard.press('Enter');
+    await page.locator('.turn .prose', { hasText: '5 lines' }).waitFor();
+    assert.equal(await page.locator('.turn').count(), 2);
+    await checkAccess(page, 'chat');
+    await shot(page, 'chat');
+    clean(page);
+  },
+
+  async host_5_memory_prompts_and_workflows({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance, { path: '/workflows' });
+    if (await page.getByText('does not offer').count().catch(() => 0)) return;
+    await page.waitForTimeout(500);
+    if (!(await page.locator('.link-list a').count())) return console.log('    skipped: the service has no workflows');
+    await page.locator('.link-list a', { hasText: 'rename_symbol' }).click();
+    await page.locator('#field-name').fill('format_amount');
+    await page.locator('#field-new_name').fill('no name');
+    await page.getByRole('button', { name: /^Run workflow/ }).click();
+    await page.waitForFunction(() => document.activeElement?.id === 'field-new_name');
+    await page.locator('.field-error', { hasText: 'must match' }).waitFor();
+    await checkAccess(page, 'workflow');
+    await shot(page, 'workflow');
+    await page.locator('#field-new_name').fill('write_amount');
+    await page.locator('.asked b', { hasText: 'write_amount' }).waitFor();
+    await page.locator('#field-new_name').press('Control+Enter');
+    await page.waitForURL(/\/runs\//);
+    await ended(page, 'Goal achieved');
+    assert.ok(service.file('ledger/amount.py').includes('write_amount'));
+
+    await page.goto(`${entrance.address}/memory`);
+    await page.getByLabel('A fact that agents are told').fill('The user likes <b>short</b> answers');
+    await page.getByRole('button', { name: 'Add' }).and(page.locator(':enabled')).waitFor();
+    await page.keyboard.press('Enter');
+    const fact = page.locator('.fact-rows li', { hasText: '<b>short</b>' });
+    await fact.waitFor();
+    await shot(page, 'memory');
+    await fact.getByRole('button').click();
+    await fact.waitFor({ state: 'detached' });
+
+    await page.goto(`${entrance.address}/prompts`);
+    await page.getByLabel('New prompt').fill('bakery');
+    await page.getByRole('button', { name: 'Create' }).and(page.locator(':enabled')).waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/prompts\/bakery/);
+    await page.getByLabel('Base').fill('You know all about bread.');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('.form-title', { hasText: 'version 2' }).waitFor();
+    await checkAccess(page, 'prompt');
+    await shot(page, 'prompt');
+    clean(page);
+  },
+
+  async host_5_hostile_text_stays_text({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const hostile = '<img src=x onerror=alert(1)><script>alert(2)</script> [link](javascript:alert(3)) ![i](https://example.org/x.png) \u202Eevil\u200B';
+    await startGoal(page, hostile);
+    await ended(page, 'Failed');
+    const title = await page.locator('h1').innerText();
+    assert.ok(title.includes('<img src=x onerror=alert(1)>') && title.includes('⟨U+202E⟩evil⟨U+200B⟩'), title);
+    for (const name of ['summary', 'plan', 'journal']) {
+      await tab(page, name);
+      assert.equal(await page.locator('#app img, #app script, #app a[href^="javascript"], #app iframe, #app [onerror]').count(), 0);
+    }
+    await page.goto(`${entrance.address}/`);
+    await page.locator('.rows a', { hasText: '<img src=x' }).waitFor();
+    // The Markdown parser on its own.
+    const found = await page.evaluate(async (text) => {
+      const [{ render }, { markdown }] = await Promise.all([import('/console/view.js'), import('/console/markdown.js')]);
+      const box = document.createElement('div');
+      render(box, markdown(`# ${text}\n\n- ${text}\n\n| a | b |\n|---|---|\n| ${text} | x |\n\n\`\`\`html\n${text}\n\`\`\`\n\n[ok](https://example.org/) https://example.org/a`));
+      return { nodes: [...box.querySelectorAll('*')].map((node) => node.localName), links: [...box.querySelectorAll('a')].map((link) => link.protocol), attributes: [...box.querySelectorAll('*')].flatMap((node) => node.getAttributeNames()) };
+    }, hostile);
+    assert.ok(!found.nodes.some((name) => ['img', 'script', 'iframe'].includes(name)));
+    assert.ok(found.links.length >= 2 && found.links.every((protocol) => protocol === 'https:'), found.links.join());
+    assert.ok(!found.attributes.some((name) => name.startsWith('on')));
+    clean(page);
+  },
+
+  async host_5_server_killed_and_started_again({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance, { height: 2600 });
+    page.allowed.push(/Failed to load resource|net::ERR/);
+    const run = await startGoal(page, 'Run `echo survived`');
+    await page.locator('article.request').waitFor();
+    await page.locator('.guidance textarea').fill('words that are being typed');
+    await service.kill();
+    await page.locator('.connection.reconnecting, .connection.offline').waitFor({ state: 'attached' });
+    assert.equal(await page.locator('.guidance textarea').inputValue(), 'words that are being typed');
+    assert.ok(await page.locator('article.request').isVisible(), 'what is on the screen stays');
+    await shot(page, 'reconnecting');
+    await service.start();
+    await page.locator('.connection.live').waitFor({ state: 'attached' });
+    assert.equal(await page.locator('.guidance textarea').inputValue(), 'words that are being typed');
+    const approve = page.locator('article.request').getByRole('button', { name: /^Approve/ });
+    await approve.and(page.locator(':enabled')).click();
+    await ended(page, /Goal achieved|Failed/);
+    await tab(page, 'journal');
+    const shown = await page.locator('.journal-row').evaluateAll((rows) => rows.map((row) => row.firstChild.textContent));
+    const sent = (await service.eventIds(run)).map((id) => id.split('.')[0]);
+    assert.deepEqual(shown, sent, 'every event once');
+    clean(page);
+  },
+
+  async host_5_access_in_both_themes_and_sizes({ service, entrance, browser }) {
+    const run = await service.post('/v1/runs', { goal: service.file('ledger/amount.py').includes('def parse_amount') ? RENAME : 'Find all usages of `parse_money` and rename it to `parse_amount`' });
+    while ((await service.get(`/v1/runs/${run.run}`)).state === 'running') await new Promise((resolve) => setTimeout(resolve, 100));
+    const waiting = await service.post('/v1/runs', { goal: 'Run `echo waiting`' });
+    const screens = { home: '/', runs: '/runs?state=achieved', 'run-summary': `/runs/${run.run}`, 'run-plan': `/runs/${run.run}?tab=plan&task=explore`, 'run-list': `/runs/${run.run}?tab=plan&view=list`, 'run-changes': `/runs/${run.run}?tab=changes`, 'run-journal': `/runs/${run.run}?tab=journal`, 'run-waiting': `/runs/${waiting.run}`, waiting: '/waiting', chats: '/chats', workflows: '/workflows', services: '/services', agents: '/agents', prompts: '/prompts', memory: '/memory', usage: '/usage', settings: '/settings', missing: '/nowhere' };
+    for (const [device, width, height] of [['desktop', 1440, 900], ['phone', 390, 844]]) {
+      for (const scheme of ['light', 'dark']) {
+        const page = await openPage(browser, entrance, { width, height, scheme });
+        for (const [name, where] of Object.entries(screens)) {
+          await page.goto(entrance.address + where);
+          await page.locator('h1').first().waitFor({ state: 'attached' });
+          await page.waitForTimeout(350);
+          assert.equal(await page.locator('[role=alert]').count(), 0, `${name} shows an error`);
+          await shot(page, `${device}-${scheme}-${name}`);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          assert.ok(wide <= 0, `${name} is ${wide} px too wide on a ${device}`);
+          await checkAccess(page, `${name}, ${device}, ${scheme}`);
+        }
+        clean(page);
+        await page.context().close();
+      }
+    }
+    await service.post(`/v1/runs/${waiting.run}/cancel`, {});
+  },
+
+  async host_5_thousand_subtasks_are_stacks({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    const files = Array.from({ length: 960 }, (_, at) => `crates/c${at % 24}/src/file_${at}.rs`);
+    const subtasks = [
+      { id: 'explore', title: 'Find every source file', agent: 'explore', task: 'Find them.' },
+      ...files.map((file, at) => ({ id: `header-${at}`, title: `Add the licence header to ${file}`, agent: 'implement', task: 'Add it.', depends_on: ['explore'] })),
+      ...Array.from({ length: 24 }, (_, at) => ({ id: `check-${at}`, title: `Check crate c${at}`, agent: 'verify', task: 'Check it.', depends_on: files.flatMap((_, file) => (file % 24 === at ? [`header-${file}`] : [])) })),
+      { id: 'verify', title: 'Verify that every file has its header', agent: 'verify', task: 'Verify it.', depends_on: Array.from({ length: 24 }, (_, at) => `check-${at}`) },
+    ];
+    const states = subtasks.map((_, at) => (at === 0 || at < 600 ? 'succeeded' : at === 600 ? 'failed' : at < 609 ? 'running' : 'waiting'));
+    const report = { version: 1, goal: 'Add the licence header to every source file', phase: 'observing', summary: '', changed: [], confirmed_by: [], remaining: [], iteration_count: 1, usage: {}, iterations: [{ iteration: 1, plan: { summary: 'Each file, then each crate.', subtasks }, states, observations: [] }] };
+    const started = Date.now() - 60_000;
+    await page.route(/\/v1\/runs\/big/, (route) => (route.request().url().includes('/events')
+      ? route.fulfill({ contentType: 'text/event-stream', body: ': nothing yet\n\n' })
+      : route.fulfill({ json: { run: 'big', state: 'running', goal: report.goal, workspace: '/srv', created_at: started, ended_at: null, seq: 1, pending_messages: [], report } })));
+    page.allowed.push(/net::ERR/);
+    const start = Date.now();
+    await page.goto(`${entrance.address}/runs/big`);
+    await page.locator('.stack-map').first().waitFor();
+    console.log(`    1,000 sub-tasks shown after ${Date.now() - start} ms`);
+    assert.deepEqual((await page.locator('.stack b').allInnerTexts()), ['Find every source file', 'Add the licence header to FILE', 'Check crate NAME', 'Verify that every file has its header']);
+    await page.locator('.stack-head', { hasText: '960 alike' }).click();
+    await page.locator('.inspector .task-row').first().waitFor();
+    assert.ok((await page.locator('.inspector .task-row').count()) < 80, 'the list is virtualised');
+    await page.locator('.stack-map').first().focus();
+    await page.keyboard.press('ArrowRight');
+    await page.locator('.stack-name', { hasText: 'file_0.rs' }).waitFor();
+    await checkAccess(page, 'stacks');
+    await shot(page, 'run-1000-subtasks');
+    // 50 events a second for six seconds, while the list is scrolled: what is typed and where one has scrolled stay, and nothing moves.
+    await page.locator('.guidance textarea').fill('being typed');
+    const measured = await page.evaluate(async (first) => {
+      const { runModel } = await import('/console/run-model.js');
+      const run = runModel('big');
+      const pane = document.querySelector('.inspector-body');
+      const shifts = [];
+      new PerformanceObserver((list) => shifts.push(...list.getEntries().filter((entry) => !entry.hadRecentInput).map((entry) => entry.value))).observe({ type: 'layout-shift', buffered: false });
+      const frames = [];
+      let last = performance.now();
+      let sent = 0;
+      const begin = last;
+      await new Promise((resolve) => {
+        const step = (now) => {
+          frames.push(now - last);
+          last = now;
+          for (; sent < (now - begin) / 20 && sent < 300; sent++) {
+            run.take({ event: 'subtask_finished', seq: sent + 2, at: Date.now(), scope: 'run', observation: { subtask: `header-${first + sent}`, title: '', duration: 10, finding: { kind: 'agent', agent: sent + 2, name: 'implement', result: { answer: 'done' }, work: { calls: [], changes: [] } } } }, `${sent + 2}.1`);
+          }
+          if (sent < 300) requestAnimationFrame(step);
+          else resolve();
+        };
+        requestAnimationFrame(step);
+      });
+      frames.sort((a, b) => b - a);
+      return { longest: frames[1], middle: frames[Math.floor(frames.length / 2)], shift: shifts.reduce((sum, value) => sum + value, 0), scrolled: pane.scrollTop };
+    }, 600);
+    console.log(`    frames at 50 events a second, ms: longest ${measured.longest.toFixed(0)}, middle ${measured.middle.toFixed(0)}; layout shift ${measured.shift.toFixed(4)}`);
+    assert.equal(await page.locator('.guidance textarea').inputValue(), 'being typed');
+    await page.locator('.stack-head .stack-tally', { hasText: '899' }).waitFor();
+    clean(page);
+  },
+
+  async host_5_speaks_chinese({ service, entrance, browser }) {
+    const waiting = await service.post('/v1/runs', { goal: 'Run `echo 等待`' });
+    for (const [width, height] of [[1440, 900], [390, 844]]) {
+      const page = await openPage(browser, entrance, { width, height });
+      await page.evaluate(() => localStorage.setItem('dirigent.language', 'zh'));
+      for (const [name, where] of Object.entries({ home: '/', run: `/runs/${waiting.run}`, settings: '/settings' })) {
+        await page.goto(entrance.address + where);
+        await page.locator('html[lang=zh] h1').first().waitFor({ state: 'attached' });
+        await page.waitForTimeout(800);
+        assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${name} is too wide`);
+        await checkAccess(page, `${name} in Chinese`);
+        await shot(page, `zh-${width}-${name}`);
+      }
+      await page.goto(`${entrance.address}/runs/${waiting.run}`);
+      await page.getByRole('button', { name: /^批准/ }).waitFor();
+      clean(page);
+    }
+    await service.post(`/v1/runs/${waiting.run}/cancel`, {});
+  },
+
+  async host_5_budgets({ entrance, browser }) {
+    const folder = process.env.DIRIGENT_TEST_FILES;
+    const html = readFileSync(path.join(folder, 'index.html'), 'utf8');
+    const files = readdirSync(folder, { recursive: true }).map((name) => path.join(folder, name)).filter((file) => statSync(file).isFile() && !file.endsWith('.md'));
+    // Modules that index.html names are fetched at once, instead of one after the other.
+    for (const file of files) if (file.endsWith('.js')) assert.ok(html.includes(`/console/${path.relative(folder, file)}"`), `index.html does not name ${file}`);
+    const size = files.reduce((sum, file) => sum + gzipSync(readFileSync(file)).length, 0);
+    console.log(`    ${files.length} files, ${(size / 1024).toFixed(1)} KB compressed one by one`);
+    assert.ok(size < 150 * 1024);
+    const page = await openPage(browser, entrance);
+    const measured = await page.evaluate(async () => {
+      const { layout } = await import('/console/layout.js');
+      const small = Array.from({ length: 150 }, (_, at) => ({ id: `t${at}`, depends_on: at < 10 ? [] : [`t${at - 10 + (at % 7)}`, `t${Math.floor(at / 2)}`].filter((id, index, all) => all.indexOf(id) === index && id !== `t${at}`) }));
+      layout(small, 800);
+      const start = performance.now();
+      layout(small, 800);
+      return { 'layout of 150 sub-tasks, ms': performance.now() - start, 'first paint, ms': performance.getEntriesByName('first-contentful-paint')[0]?.startTime };
+    });
+    for (const [name, value] of Object.entries(measured)) console.log(`    ${name}: ${value?.toFixed(1)}`);
+    clean(page);
+  },
+};
