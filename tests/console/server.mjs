@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const root = path.join(process.env.DIRIGENT_TEST_ROOT, 'service');
 export const workspace = path.join(root, 'project');
@@ -18,8 +19,26 @@ const PROJECT = {
   'README.md': '# Ledger\n\nAmounts are read by parse_amount.\n',
 };
 
-/** Commands that begin with `echo` or `sh` wait for approval. */
-const CONFIG = '[approvals]\nask = ["execute_command(command: echo *)", "execute_command(command: sh *)"]\n';
+/** A file whose name and content must stay text, wherever they are shown. */
+export const HOSTILE_NAME = 'ledger/<img src=x onerror=alert(4)>.py';
+PROJECT[HOSTILE_NAME] = 'def hostile_name():\n    return "</code><script>alert(5)</script><img src=x onerror=alert(6)>"\n\n\nprint(hostile_name())\n';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+
+/** Commands that begin with `echo` or `sh` wait for approval. One MCP service works, and one fails when it is started. */
+const CONFIG = `[approvals]
+ask = ["execute_command(command: echo *)", "execute_command(command: sh *)"]
+
+[mcp.shop]
+command = ${JSON.stringify(process.execPath)}
+args = [${JSON.stringify(path.join(here, 'mcp-service.mjs'))}]
+trigger_keywords = ["orders", "订单"]
+env = { SHOP_TOKEN = "\${SHOP_TOKEN}" }
+
+[mcp.broken]
+command = "sh"
+args = ["-c", "echo 'no such host: db.internal' >&2; exit 1"]
+`;
 
 export class Service {
   async start() {
@@ -33,7 +52,7 @@ export class Service {
       this.port = await freePort();
     }
     const home = path.join(root, 'home');
-    const env = { PATH: process.env.PATH, HOME: home, XDG_DATA_HOME: data, XDG_CONFIG_HOME: path.join(home, 'config'), XDG_STATE_HOME: path.join(home, 'state'), XDG_CACHE_HOME: path.join(home, 'cache'), PYTHONDONTWRITEBYTECODE: '1' };
+    const env = { PATH: process.env.PATH, HOME: home, XDG_DATA_HOME: data, XDG_CONFIG_HOME: path.join(home, 'config'), XDG_STATE_HOME: path.join(home, 'state'), XDG_CACHE_HOME: path.join(home, 'cache'), PYTHONDONTWRITEBYTECODE: '1', SHOP_TOKEN: 'not-for-the-page' };
     this.child = spawn(process.env.DIRIGENT_TEST_BINARY, ['serve', '--listen', `127.0.0.1:${this.port}`, '--workspace', workspace, '--model', 'offline'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
     await untilPrinted(this.child, 'Listening');
     this.address = `http://127.0.0.1:${this.port}`;

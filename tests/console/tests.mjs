@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { checkAccess, openPage, shot } from './browser.mjs';
+import { checkAccess, compare, openPage, settled, shot, visit } from './browser.mjs';
+import { HOSTILE_NAME } from './server.mjs';
 
 const RENAME = 'Find all usages of function `parse_amount` and rename it to `parse_money`';
 
@@ -23,6 +24,67 @@ const clean = (page) => assert.deepEqual(page.faults, []);
 async function tab(page, name) {
   await page.locator(`#tab-${name}`).click();
   await page.locator(`.pane-${name}`).waitFor();
+}
+
+/** The report of a run of `count` alike sub-tasks, 24 after them, and two more. Two thirds of them are done. */
+function largeReport(count) {
+  const files = Array.from({ length: count }, (_, at) => `crates/c${at % 24}/src/file_${at}.rs`);
+  const subtasks = [
+    { id: 'explore', title: 'Find every source file', agent: 'explore', task: 'Find them.' },
+    ...files.map((file, at) => ({ id: `header-${at}`, title: `Add the licence header to ${file}`, agent: 'implement', task: 'Add it.', depends_on: ['explore'] })),
+    ...Array.from({ length: 24 }, (_, at) => ({ id: `check-${at}`, title: `Check crate c${at}`, agent: 'verify', task: 'Check it.', depends_on: files.flatMap((_, file) => (file % 24 === at ? [`header-${file}`] : [])) })),
+    { id: 'verify', title: 'Verify that every file has its header', agent: 'verify', task: 'Verify it.', depends_on: Array.from({ length: 24 }, (_, at) => `check-${at}`) },
+  ];
+  const done = Math.floor((count * 5) / 8);
+  const states = subtasks.map((_, at) => (at < done ? 'succeeded' : at === done ? 'failed' : at < done + 9 ? 'running' : 'waiting'));
+  return { report: { version: 1, goal: 'Add the licence header to every source file', phase: 'observing', summary: '', changed: [], confirmed_by: [], remaining: [], iteration_count: 1, usage: {}, iterations: [{ iteration: 1, plan: { summary: 'Each file, then each crate.', subtasks }, states, observations: [] }] }, first: done };
+}
+
+/** Opens a run of which only the page knows: its answers are made here. Returns the number of the first sub-task that is not done. */
+async function openLarge(page, entrance, id, count) {
+  const { report, first } = largeReport(count);
+  const started = Date.now() - 60_000;
+  await page.route(new RegExp(`/v1/runs/${id}`), (route) => (route.request().url().includes('/events')
+    ? undefined // Never answered: events come from `feed`.
+    : route.fulfill({ json: { run: id, state: 'running', goal: report.goal, workspace: '/srv', created_at: started, ended_at: null, seq: 1, pending_messages: [], report } })));
+  await page.goto(`${entrance.address}/runs/${id}`);
+  await page.locator('.plan').waitFor();
+  return first;
+}
+
+/** Runs in the page: gives a run events as its stream would, and measures frames, shifts of the layout and the heap. */
+async function feed({ run: id, first, seconds, perSecond }) {
+  const { runModel } = await import('/console/run-model.js');
+  const run = runModel(id);
+  const shifts = [];
+  new PerformanceObserver((list) => shifts.push(...list.getEntries().filter((entry) => !entry.hadRecentInput).map((entry) => ({ value: entry.value, what: entry.sources.map(({ node }) => `${node?.className} ${node?.textContent.slice(0, 30)}`) })))).observe({ type: 'layout-shift', buffered: false });
+  globalThis.gc?.();
+  const before = performance.memory?.usedJSHeapSize ?? 0;
+  const [frames, begin] = [[], performance.now()];
+  const total = seconds * perSecond;
+  let [last, sent] = [begin, 0];
+  const events = (at) => {
+    const agent = 2 + (at % 8);
+    return [
+      { event: 'model_replied', scope: `a${agent}`, turn: at, content: `I read the file of step ${at}, and add what is missing. `.repeat(4), model: 'm', usage: { model_calls: 1, input_tokens: 900, output_tokens: 60 } },
+      { event: 'tool_started', scope: `a${agent}`, effect: `a${agent}.${at}`, tool: 'apply_patch', parameters: { path: `src/file_${at}.rs` } },
+      { event: 'tool_finished', scope: `a${agent}`, effect: `a${agent}.${at}`, tool: 'apply_patch', success: true, duration: 4 },
+      { event: 'subtask_finished', scope: 'run', observation: { subtask: `header-${Math.min(959, first + Math.floor(at / 3))}`, title: '', duration: 10, finding: { kind: 'agent', agent, name: 'implement', result: { answer: 'done' }, work: { calls: [], changes: [] } } } },
+    ][at % 4];
+  };
+  await new Promise((resolve) => {
+    const step = (now) => {
+      frames.push(now - last);
+      last = now;
+      for (; sent < Math.min(total, ((now - begin) / 1000) * perSecond); sent++) run.take({ ...events(sent), seq: sent + 2, at: Date.now() }, `${sent + 2}.1`);
+      if (sent < total) requestAnimationFrame(step);
+      else resolve();
+    };
+    requestAnimationFrame(step);
+  });
+  globalThis.gc?.();
+  const sorted = frames.slice(1).sort((a, b) => b - a);
+  return { events: sent, longest: sorted[0], middle: sorted[Math.floor(sorted.length / 2)], shift: shifts.reduce((sum, { value }) => sum + value, 0), moved: [...new Set(shifts.flatMap(({ what }) => what))].slice(0, 5), before, after: performance.memory?.usedJSHeapSize ?? 0 };
 }
 
 export const tests = {
@@ -224,19 +286,38 @@ export const tests = {
     clean(page);
   },
 
-  async host_5_hostile_text_stays_text({ entrance, browser }) {
+  async host_5_hostile_text_stays_text({ service, entrance, browser }) {
     const page = await openPage(browser, entrance);
     const hostile = '<img src=x onerror=alert(1)><script>alert(2)</script> [link](javascript:alert(3)) ![i](https://example.org/x.png) \u202Eevil\u200B';
+    const harmless = async () => assert.equal(await page.locator('#app img, #app script, #app a[href^="javascript"], #app iframe, #app [onerror]').count(), 0);
     await startGoal(page, hostile);
     await ended(page, 'Failed');
     const title = await page.locator('h1').innerText();
     assert.ok(title.includes('<img src=x onerror=alert(1)>') && title.includes('⟨U+202E⟩evil⟨U+200B⟩'), title);
     for (const name of ['summary', 'plan', 'journal']) {
       await tab(page, name);
-      assert.equal(await page.locator('#app img, #app script, #app a[href^="javascript"], #app iframe, #app [onerror]').count(), 0);
+      await harmless();
     }
-    await page.goto(`${entrance.address}/`);
+    await visit(page, '/');
     await page.locator('.rows a', { hasText: '<img src=x' }).waitFor();
+
+    // The name of a file, its content and the output of a command.
+    await startGoal(page, 'Find all usages of `hostile_name` and rename it to `harmless_name`');
+    await ended(page, 'Goal achieved');
+    await page.locator('.file-list .file', { hasText: HOSTILE_NAME }).click();
+    await page.locator('.diff', { hasText: '<script>alert(5)</script>' }).waitFor();
+    await page.locator('.diff .add mark', { hasText: 'harmless_name' }).first().waitFor();
+    await harmless();
+    await startGoal(page, "Run `printf '<script>alert(7)</script>\\033[31mred\\033[0m\\n'`");
+    await page.locator('article.request pre', { hasText: '<script>alert(7)</script>' }).waitFor();
+    await page.locator('article.request').getByRole('button', { name: /^Approve/ }).and(page.locator(':enabled')).click();
+    await ended(page, 'Goal achieved');
+    await tab(page, 'plan');
+    await page.locator('.node').first().click();
+    await page.locator('.inspector .result', { hasText: '<script>alert(7)</script>red' }).waitFor();
+    await harmless();
+    assert.ok(service.file(HOSTILE_NAME).includes('harmless_name'));
+
     // The Markdown parser on its own.
     const found = await page.evaluate(async (text) => {
       const [{ render }, { markdown }] = await Promise.all([import('/console/view.js'), import('/console/markdown.js')]);
@@ -278,48 +359,47 @@ export const tests = {
     const run = await service.post('/v1/runs', { goal: service.file('ledger/amount.py').includes('def parse_amount') ? RENAME : 'Find all usages of `parse_money` and rename it to `parse_amount`' });
     while ((await service.get(`/v1/runs/${run.run}`)).state === 'running') await new Promise((resolve) => setTimeout(resolve, 100));
     const waiting = await service.post('/v1/runs', { goal: 'Run `echo waiting`' });
-    const screens = { home: '/', runs: '/runs?state=achieved', 'run-summary': `/runs/${run.run}`, 'run-plan': `/runs/${run.run}?tab=plan&task=explore`, 'run-list': `/runs/${run.run}?tab=plan&view=list`, 'run-changes': `/runs/${run.run}?tab=changes`, 'run-journal': `/runs/${run.run}?tab=journal`, 'run-waiting': `/runs/${waiting.run}`, waiting: '/waiting', chats: '/chats', workflows: '/workflows', services: '/services', agents: '/agents', prompts: '/prompts', memory: '/memory', usage: '/usage', settings: '/settings', missing: '/nowhere' };
-    for (const [device, width, height] of [['desktop', 1440, 900], ['phone', 390, 844]]) {
-      for (const scheme of ['light', 'dark']) {
-        const page = await openPage(browser, entrance, { width, height, scheme });
-        for (const [name, where] of Object.entries(screens)) {
-          await page.goto(entrance.address + where);
-          await page.locator('h1').first().waitFor({ state: 'attached' });
-          await page.waitForTimeout(350);
+    const screens = {
+      home: '/', runs: '/runs?state=achieved', 'run-summary': `/runs/${run.run}`, 'run-plan': `/runs/${run.run}?tab=plan&task=explore`, 'run-list': `/runs/${run.run}?tab=plan&view=list`, 'run-changes': `/runs/${run.run}?tab=changes`, 'run-journal': `/runs/${run.run}?tab=journal`, 'run-waiting': `/runs/${waiting.run}`,
+      waiting: '/waiting', chats: '/chats', workflows: '/workflows/rename_symbol', services: '/services/broken', agents: '/agents/explore', prompts: '/prompts/default', memory: '/memory', usage: '/usage', settings: '/settings', missing: '/memory/nowhere',
+    };
+    // Both sizes at once, as most of the time goes into waiting for each other.
+    await Promise.all([['desktop', 1440, 900], ['phone', 390, 844]].map(async ([device, width, height]) => {
+      const page = await openPage(browser, entrance, { width, height });
+      const tooWide = [];
+      for (const [name, where] of Object.entries(screens)) {
+        for (const scheme of ['light', 'dark']) {
+          await page.emulateMedia({ colorScheme: scheme });
+          if (scheme === 'light') await visit(page, where);
           assert.equal(await page.locator('[role=alert]').count(), 0, `${name} shows an error`);
           await shot(page, `${device}-${scheme}-${name}`);
-          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-          assert.ok(wide <= 0, `${name} is ${wide} px too wide on a ${device}`);
-          await checkAccess(page, `${name}, ${device}, ${scheme}`);
+          await checkAccess(page, `${name}, ${device}, ${scheme}`, { onlyColours: scheme === 'dark' });
         }
-        clean(page);
-        await page.context().close();
+        // A text of 200 % has half of the width.
+        for (const narrow of device === 'phone' ? [width, 320] : [width, width / 2]) {
+          await page.setViewportSize({ width: narrow, height });
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          if (wide > 0) tooWide.push(`${name}: ${wide} px at ${narrow} px: ${await page.evaluate(() => [...document.querySelectorAll('#app *')].filter((node) => node.getBoundingClientRect().right > innerWidth + 1 && !node.closest('.diff, pre, .scroll-x, .nav')).slice(0, 4).map((node) => `${node.localName}.${node.className}`).join(' '))}`);
+        }
+        await page.setViewportSize({ width, height });
       }
-    }
+      assert.deepEqual(tooWide, []);
+      clean(page);
+    }));
     await service.post(`/v1/runs/${waiting.run}/cancel`, {});
   },
 
-  async host_5_thousand_subtasks_are_stacks({ entrance, browser }) {
+  async host_5_large_plans_are_stacks_and_events_move_nothing({ entrance, browser }) {
     const page = await openPage(browser, entrance);
-    const files = Array.from({ length: 960 }, (_, at) => `crates/c${at % 24}/src/file_${at}.rs`);
-    const subtasks = [
-      { id: 'explore', title: 'Find every source file', agent: 'explore', task: 'Find them.' },
-      ...files.map((file, at) => ({ id: `header-${at}`, title: `Add the licence header to ${file}`, agent: 'implement', task: 'Add it.', depends_on: ['explore'] })),
-      ...Array.from({ length: 24 }, (_, at) => ({ id: `check-${at}`, title: `Check crate c${at}`, agent: 'verify', task: 'Check it.', depends_on: files.flatMap((_, file) => (file % 24 === at ? [`header-${file}`] : [])) })),
-      { id: 'verify', title: 'Verify that every file has its header', agent: 'verify', task: 'Verify it.', depends_on: Array.from({ length: 24 }, (_, at) => `check-${at}`) },
-    ];
-    const states = subtasks.map((_, at) => (at === 0 || at < 600 ? 'succeeded' : at === 600 ? 'failed' : at < 609 ? 'running' : 'waiting'));
-    const report = { version: 1, goal: 'Add the licence header to every source file', phase: 'observing', summary: '', changed: [], confirmed_by: [], remaining: [], iteration_count: 1, usage: {}, iterations: [{ iteration: 1, plan: { summary: 'Each file, then each crate.', subtasks }, states, observations: [] }] };
-    const started = Date.now() - 60_000;
-    await page.route(/\/v1\/runs\/big/, (route) => (route.request().url().includes('/events')
-      ? route.fulfill({ contentType: 'text/event-stream', body: ': nothing yet\n\n' })
-      : route.fulfill({ json: { run: 'big', state: 'running', goal: report.goal, workspace: '/srv', created_at: started, ended_at: null, seq: 1, pending_messages: [], report } })));
-    page.allowed.push(/net::ERR/);
+    await openLarge(page, entrance, 'all-nodes', 110);
+    assert.equal(await page.locator('.node').count(), 136);
+    await openLarge(page, entrance, 'first-stacks', 124);
+    assert.equal(await page.locator('.stack').count(), 4);
     const start = Date.now();
-    await page.goto(`${entrance.address}/runs/big`);
+    const first = await openLarge(page, entrance, 'big', 960);
     await page.locator('.stack-map').first().waitFor();
-    console.log(`    1,000 sub-tasks shown after ${Date.now() - start} ms`);
-    assert.deepEqual((await page.locator('.stack b').allInnerTexts()), ['Find every source file', 'Add the licence header to FILE', 'Check crate NAME', 'Verify that every file has its header']);
+    console.log(`    986 sub-tasks shown after ${Date.now() - start} ms`);
+    assert.deepEqual(await page.locator('.stack b').allInnerTexts(), ['Find every source file', 'Add the licence header to FILE', 'Check crate NAME', 'Verify that every file has its header']);
     await page.locator('.stack-head', { hasText: '960 alike' }).click();
     await page.locator('.inspector .task-row').first().waitFor();
     assert.ok((await page.locator('.inspector .task-row').count()) < 80, 'the list is virtualised');
@@ -327,37 +407,28 @@ export const tests = {
     await page.keyboard.press('ArrowRight');
     await page.locator('.stack-name', { hasText: 'file_0.rs' }).waitFor();
     await checkAccess(page, 'stacks');
-    await shot(page, 'run-1000-subtasks');
-    // 50 events a second for six seconds, while the list is scrolled: what is typed and where one has scrolled stay, and nothing moves.
+    await compare(page, 'run-986-subtasks');
+    // What is typed, and where one has scrolled, outlast a thousand events; nothing moves.
     await page.locator('.guidance textarea').fill('being typed');
-    const measured = await page.evaluate(async (first) => {
-      const { runModel } = await import('/console/run-model.js');
-      const run = runModel('big');
-      const pane = document.querySelector('.inspector-body');
-      const shifts = [];
-      new PerformanceObserver((list) => shifts.push(...list.getEntries().filter((entry) => !entry.hadRecentInput).map((entry) => entry.value))).observe({ type: 'layout-shift', buffered: false });
-      const frames = [];
-      let last = performance.now();
-      let sent = 0;
-      const begin = last;
-      await new Promise((resolve) => {
-        const step = (now) => {
-          frames.push(now - last);
-          last = now;
-          for (; sent < (now - begin) / 20 && sent < 300; sent++) {
-            run.take({ event: 'subtask_finished', seq: sent + 2, at: Date.now(), scope: 'run', observation: { subtask: `header-${first + sent}`, title: '', duration: 10, finding: { kind: 'agent', agent: sent + 2, name: 'implement', result: { answer: 'done' }, work: { calls: [], changes: [] } } } }, `${sent + 2}.1`);
-          }
-          if (sent < 300) requestAnimationFrame(step);
-          else resolve();
-        };
-        requestAnimationFrame(step);
-      });
-      frames.sort((a, b) => b - a);
-      return { longest: frames[1], middle: frames[Math.floor(frames.length / 2)], shift: shifts.reduce((sum, value) => sum + value, 0), scrolled: pane.scrollTop };
-    }, 600);
-    console.log(`    frames at 50 events a second, ms: longest ${measured.longest.toFixed(0)}, middle ${measured.middle.toFixed(0)}; layout shift ${measured.shift.toFixed(4)}`);
+    const scrolled = await page.evaluate(() => (document.querySelector('.inspector-body').scrollTop = 700));
+    const measured = await page.evaluate(feed, { run: 'big', first, seconds: 6, perSecond: 170 });
+    console.log(`    ${measured.events} events in 6 s: frames, ms: longest ${measured.longest.toFixed(0)}, middle ${measured.middle.toFixed(0)}; layout shift ${measured.shift.toFixed(4)}`);
+    assert.ok(measured.events >= 1000, `${measured.events} events`);
+    assert.ok(measured.shift < 0.001, `these moved: ${measured.moved.join('; ')}`);
+    assert.equal(await page.evaluate(() => document.querySelector('.inspector-body').scrollTop), scrolled);
     assert.equal(await page.locator('.guidance textarea').inputValue(), 'being typed');
-    await page.locator('.stack-head .stack-tally', { hasText: '899' }).waitFor();
+    await page.locator('.stack-head .stack-tally', { hasText: '951' }).waitFor();
+    clean(page);
+  },
+
+  async host_5_memory_over_a_minute({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    page.allowed.push(/Failed to load resource|net::ERR/);
+    const first = await openLarge(page, entrance, 'big', 960);
+    await page.locator('.stack-map').first().waitFor();
+    const measured = await page.evaluate(feed, { run: 'big', first, seconds: 60, perSecond: 50 });
+    console.log(`    ${measured.events} events in a minute: heap ${(measured.before / 1e6).toFixed(1)} MB, then ${(measured.after / 1e6).toFixed(1)} MB`);
+    assert.ok(measured.after < 80e6, 'less than 80 MB');
     clean(page);
   },
 

@@ -60,7 +60,7 @@ export class Changes {
       h('div', { class: 'card diff-card' },
         h('ul', { class: 'file-list', 'aria-label': words.fileList }, files.map((file) => h('li', { key: file.id },
           h('button', { class: 'file', 'aria-pressed': String(file === chosen), title: visible(file.path), onclick: () => ((this.file = file.id), repaint()) },
-            h('span', { class: 'cut path' }, visible(file.path)), h('span', { class: 'green' }, `+${file.added}`), h('span', { class: 'red' }, `−${file.removed}`))))),
+            h('span', { class: 'cut path' }, h('bdi', null, visible(file.path))), h('span', { class: 'green' }, `+${file.added}`), h('span', { class: 'red' }, `−${file.removed}`))))),
         h('div', { class: 'diff-pane' },
           h('div', { class: 'diff-head' }, h('h3', null, visible(chosen.path)), chosen.command && h('span', { class: 'muted' }, words.changedWhile(visible(chosen.command)))),
           chosen.diff ? memo(`diff/${this.run.id}/${chosen.id}`, [chosen.diff, this.isSplit, this.whole.has(chosen.id)], () => diffView(chosen.diff, { split: this.isSplit, all: this.whole.has(chosen.id), showAll: () => (this.whole.add(chosen.id), repaint()) }))

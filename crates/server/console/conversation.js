@@ -39,7 +39,7 @@ export function conversation(run, agent, opened) {
   return h('div', { class: 'conversation' },
     from > 0 && h('button', { class: 'quiet', onclick: () => (shownWhole.add(key), repaint()) }, words.showEarlier(from)),
     blocks,
-    !blocks.length && h('p', { class: 'muted' }, agent.isEnded ? words.saidNothing : words.thinking));
+    !blocks.length && h('p', { class: 'muted' }, agent.isEnded ? words.saidNothing : run.isRunning ? words.thinking : words.loading));
 }
 
 function block(item, key) {

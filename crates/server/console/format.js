@@ -46,6 +46,9 @@ export function tokens(count) {
   return `${(count / 1e6).toFixed(1)}M`;
 }
 
+/** The keys that send, as the keyboard names them. */
+export const SEND_KEYS = /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘↵' : 'Ctrl ↵';
+
 export const number = (count) => count.toLocaleString(language());
 
 export const time = (at) => new Date(at).toLocaleTimeString(language(), { hour12: false });

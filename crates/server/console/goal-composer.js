@@ -5,7 +5,7 @@ import { href, open } from './router.js';
 import { overview, refresh } from './overview.js';
 import { icon } from './icons.js';
 import { keep, recall } from './browser-store.js';
-import { folder } from './format.js';
+import { SEND_KEYS, folder } from './format.js';
 import { slashMenu } from './slash-menu.js';
 import { words } from './words.js';
 
@@ -75,7 +75,7 @@ export function goalComposer({ examples }) {
       h('label', { class: 'select' }, h('span', { class: 'hidden-text' }, words.mode),
         h('select', { value: draft.mode, onchange: set('mode') }, h('option', { value: 'auto' }, words.modes.auto), h('option', { value: 'plan' }, words.modes.plan))),
       h('span', { class: 'grow' }),
-      h('button', { class: 'button primary', type: 'submit', disabled: draft.isBusy || !draft.goal.trim() }, words.start, h('kbd', { 'aria-hidden': 'true' }, '⌘↵'))),
+      h('button', { class: 'button primary', type: 'submit', disabled: draft.isBusy || !draft.goal.trim() }, words.start, h('kbd', { 'aria-hidden': 'true' }, SEND_KEYS))),
     examples && h('div', { class: 'examples' }, h('span', { class: 'muted' }, words.examples),
       words.exampleGoals.map((goal) => h('button', { class: 'chip', type: 'button', onclick: () => ((draft.goal = goal), repaint()) }, goal))));
 }

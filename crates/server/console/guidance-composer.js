@@ -1,6 +1,7 @@
 /** What the user says to a run: for the next plan, at once, or for one agent. */
 import { h, repaint } from './view.js';
 import { api } from './api.js';
+import { SEND_KEYS } from './format.js';
 import { words } from './words.js';
 
 export class GuidanceComposer {
@@ -54,6 +55,6 @@ export class GuidanceComposer {
       h('div', { class: 'composer-row' },
         h('div', { class: 'segments', role: 'group', 'aria-label': words.targetsLabel }, targets.map(([name, label]) => h('button', { key: name, type: 'button', disabled: name === 'agent' && !agent, 'aria-pressed': String(this.target === name), onclick: () => ((this.target = name), (this.isSure = false), repaint()) }, label))),
         h('span', { class: 'muted cut grow', role: 'status' }, this.note || (this.isSure ? words.stopsWork : this.run.isRunning ? words.targetNotes[this.target] : words.keptUntilResumed)),
-        h('button', { class: 'button primary', type: 'submit', disabled: !this.text.trim() || this.isBusy }, this.isSure ? words.stopAndSend : words.send, h('kbd', { 'aria-hidden': 'true' }, '⌘↵'))));
+        h('button', { class: 'button primary', type: 'submit', disabled: !this.text.trim() || this.isBusy }, this.isSure ? words.stopAndSend : words.send, h('kbd', { 'aria-hidden': 'true' }, SEND_KEYS))));
   }
 }

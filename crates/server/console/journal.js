@@ -20,7 +20,7 @@ export class Journal {
     return h('div', { class: 'journal' },
       h('div', { class: 'journal-head' },
         h('label', { class: 'search' }, h('span', { class: 'hidden-text' }, words.filterJournal), h('input', { id: 'filter', type: 'search', placeholder: words.filterJournal, value: this.filter, oninput: (event) => ((this.filter = event.target.value), repaint()) }), h('kbd', { 'aria-hidden': 'true' }, 'F')),
-        h('span', { class: 'muted' }, words.ofTotal(events.length, this.run.events.length))),
+        h('span', { class: 'muted' }, this.run.events.length ? words.ofTotal(events.length, this.run.events.length) : words.loading)),
       chosen && h('div', { class: 'card journal-open' }, h('button', { class: 'quiet', onclick: () => ((this.open = null), repaint()) }, words.close), h('pre', { class: 'code', tabindex: 0 }, h('code', null, visible(JSON.stringify(chosen, null, 2))))),
       h('div', { role: 'log', 'aria-live': 'off', 'aria-label': words.tabs.journal },
         virtual({ rows: events, height: ROW, pane: () => document.querySelector('.pane'), draw: (event) => this.row(event) })));

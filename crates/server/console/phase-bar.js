@@ -30,13 +30,15 @@ export function phaseBar(page) {
     observing: total && results ? words.ofTotal(results, total) : '',
     reflecting: iteration.reflection ? words.verdicts[iteration.reflection.verdict] ?? '' : '',
   };
+  // Numbers that grow move nothing beside them.
+  const room = { acting: run.isRunning && note.acting ? words.countRunning(10) : '', observing: note.observing || run.isRunning ? words.ofTotal(total, total) : '' };
   return h('div', { class: 'phase-bar' },
     iterationMenu(page),
     h('ol', { class: 'phases', 'aria-label': words.phasesLabel }, PHASES.map((name) => {
       const state = stateOf(name);
       const isBlue = state === 'running';
       return h('li', { key: name, class: `phase ${state} ${name === 'observing' ? 'joined' : ''}`, 'aria-current': run.isRunning && name === phase ? 'step' : null },
-        glyph(state, words.taskStates[state]), h('span', { class: 'phase-name' }, words.phases[name]), note[name] && h('span', { class: `phase-note ${isBlue ? 'blue' : ''}` }, note[name]));
+        glyph(state, words.taskStates[state]), h('span', { class: 'phase-name' }, words.phases[name]), (note[name] || room[name]) && h('span', { class: `phase-note ${isBlue ? 'blue' : ''}`, style: room[name] ? { 'min-width': `${room[name].length}ch` } : null }, note[name]));
     })),
     meters(page));
 }
@@ -65,17 +67,18 @@ function meters({ run }) {
   const limits = run.info.limits ?? {};
   const sent = (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
   const elapsed = run.isRunning ? Date.now() - run.info.created_at : run.report?.duration ?? (run.info.ended_at ?? Date.now()) - run.info.created_at;
-  return h('div', { class: 'meters' },
+  return h('div', { class: `meters ${run.isRunning ? 'is-running' : ''}` },
     !run.isRunning && h('span', { class: 'meter-text' }, h('b', null, usage.model_calls ?? 0), ` ${words.modelCalls}`),
     !run.isRunning && h('span', { class: 'meter-text not-phone' }, h('b', null, usage.tool_calls ?? 0), ` ${words.toolCalls}`),
-    meter(words.columns.cost, usage.cost ?? 0, limits.max_cost, (value) => cost(value)),
-    meter(words.tokens, sent, limits.max_tokens, (value) => tokens(value)),
-    meter(words.columns.time, elapsed, limits.timeout, (value) => (run.isRunning ? clock(value) : duration(value))));
+    meter(words.columns.cost, usage.cost ?? 0, run.isRunning && limits.max_cost, cost, run.isRunning),
+    meter(words.tokens, sent, run.isRunning && limits.max_tokens, tokens, run.isRunning),
+    meter(words.columns.time, elapsed, run.isRunning && limits.timeout, run.isRunning ? clock : duration, run.isRunning));
 }
 
-/** A meter where something is limited, a number where nothing is. Amber from 80 %. */
-function meter(name, value, limit, text) {
-  if (!limit) return h('span', { class: 'meter-text', key: name }, h('span', { class: 'muted' }, `${name} `), h('b', null, text(value)));
+/** A meter where something is limited, a number where nothing is; its name is left out where the number says it. Amber from 80 %. */
+function meter(name, value, limit, text, isNamed) {
+  const isTokens = name === words.tokens;
+  if (!limit) return h('span', { class: 'meter-text', key: name, title: name }, isNamed && h('span', { class: 'muted' }, `${name} `), h('b', null, text(value)), !isNamed && (isTokens ? ` ${name.toLowerCase()}` : h('span', { class: 'hidden-text' }, ` ${name}`)));
   const share = Math.min(1, value / limit);
   const isNear = share >= 0.8;
   return h('div', { class: `meter ${isNear ? 'near' : ''}`, key: name, role: 'meter', 'aria-label': name, 'aria-valuenow': Math.round(value), 'aria-valuemin': 0, 'aria-valuemax': limit, 'aria-valuetext': `${words.ofTotal(text(value), text(limit))}${isNear ? `, ${words.nearlyUsed}` : ''}` },

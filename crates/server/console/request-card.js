@@ -8,7 +8,7 @@ import { refresh } from './overview.js';
 import { glyph } from './icons.js';
 import { inline } from './markdown.js';
 import { callText, commandLine } from './tool-text.js';
-import { folder, until, visible } from './format.js';
+import { SEND_KEYS, folder, until, visible } from './format.js';
 import { hasSingleKeys } from './keys.js';
 import { planCard } from './plan-card.js';
 import { words } from './words.js';
@@ -272,7 +272,7 @@ function question(given, card, isMain) {
             h('input', { type: 'text', 'data-field': card.key, value: card.text, oninput: (event) => ((card.text = event.target.value), repaint()) })),
           card.error && h('p', { class: 'field-error', role: 'alert' }, card.error),
           h('div', { class: 'buttons' },
-            h('button', { class: `button ${isMain ? 'primary' : ''}`, type: 'submit', disabled: card.isBusy || isGuarded(card) || !answer?.trim() }, words.answer, h('kbd', { 'aria-hidden': 'true' }, '⌘↵')))),
+            h('button', { class: `button ${isMain ? 'primary' : ''}`, type: 'submit', disabled: card.isBusy || isGuarded(card) || !answer?.trim() }, words.answer, h('kbd', { 'aria-hidden': 'true' }, SEND_KEYS)))),
   ];
 }
 

@@ -39,7 +39,7 @@ export class Prompts extends LoadedPage {
         h('form', { class: 'words', onsubmit: (event) => this.create(event) }, h('label', null, words.newPrompt, h('input', { type: 'text', value: this.newName, placeholder: 'bakery', oninput: (event) => ((this.newName = event.target.value), repaint()) })), h('button', { class: 'button', type: 'submit', disabled: !this.newName.trim() }, icon('plus'), words.create))),
       h('div', { class: 'column-main' },
         this.failed && h('p', { class: 'field-error', role: 'alert' }, this.failed),
-        this.prompt && this.editor()));
+        this.prompt ? this.editor() : !this.name && h('p', { class: 'muted' }, words.choosePrompt)));
   }
 
   editor() {

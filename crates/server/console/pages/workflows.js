@@ -6,7 +6,7 @@ import { failure, head } from '../shell.js';
 import { workflows, workflowsFailed } from '../workflow-list.js';
 import { glyph } from '../icons.js';
 import { overview } from '../overview.js';
-import { visible } from '../format.js';
+import { SEND_KEYS, visible } from '../format.js';
 import { words } from '../words.js';
 
 export class Workflows {
@@ -68,7 +68,7 @@ export class Workflows {
         h('datalist', { id: 'folders' }, [...new Set(overview.runs.map((run) => run.workspace))].slice(0, 20).map((path) => h('option', { key: path, value: path }))),
         form.error && h('p', { class: 'field-error', role: 'alert' }, form.error),
         h('div', { class: 'buttons' },
-          h('button', { class: 'button primary', type: 'submit', disabled: form.isBusy }, words.runWorkflow, h('kbd', { 'aria-hidden': 'true' }, '⌘↵')),
+          h('button', { class: 'button primary', type: 'submit', disabled: form.isBusy }, words.runWorkflow, h('kbd', { 'aria-hidden': 'true' }, SEND_KEYS)),
           h('button', { class: 'quiet', type: 'button', onclick: () => this.copy(workflow, form) }, form.copied ? words.copied : words.copyCommand))),
       h('section', { class: 'asked', 'aria-label': words.whatIsAsked }, h('h3', { class: 'section-title' }, words.whatIsAsked), h('p', { class: 'asked-text' }, preview(workflow, form.values))));
   }
