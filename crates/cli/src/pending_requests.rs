@@ -63,7 +63,7 @@ impl PendingRequests {
                 .as_ref()
                 .map_or_else(Vec::new, |subtask| affected_subtasks(view, subtask)),
             proposal: proposal(view, &call),
-            suggestions: call.approval.suggestions(policy),
+            suggestions: call.suggestions.clone(),
             call,
         });
         PendingRequests {

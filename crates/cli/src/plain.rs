@@ -44,6 +44,7 @@ impl EventLines {
                 effect,
                 tool,
                 parameters,
+                ..
             } => {
                 self.calls.insert(*effect, call_name(tool, parameters));
             }
@@ -398,6 +399,7 @@ mod tests {
             effect: effect(id),
             tool: tool.to_owned(),
             parameters,
+            subtask: None,
         };
         let finished = |id: &str, tool: &str, error: Option<&str>, changes| EventKind::ToolFinished {
             effect: effect(id),

@@ -313,6 +313,7 @@ mod tests {
             approval: Arc::new(approval),
             subtask: None,
             dependents: 0,
+            suggestions: Vec::new(),
         };
         let lines = approval_lines(&PendingCall {
             call,

@@ -107,7 +107,7 @@ pub use dirigent_tools::{
 };
 pub use error::DirigentError;
 pub use goal::Goal;
-pub use limit_text::{parse_duration, set_limit};
+pub use limit_text::{parse_dollars, parse_duration, set_limit};
 pub use paths::default_journal;
 pub use prompts::AgentPrompt;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};

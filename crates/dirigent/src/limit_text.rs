@@ -44,7 +44,11 @@ pub fn parse_duration(text: &str) -> Result<Millis, String> {
     }
 }
 
-fn parse_dollars(text: &str) -> Result<Cost, String> {
+/// Parses an amount of US dollars above 0, such as `2.50`.
+///
+/// # Errors
+/// A description of the valid amounts.
+pub fn parse_dollars(text: &str) -> Result<Cost, String> {
     text.parse()
         .map_or_else(|_| Err(NOT_A_LIMIT), dollar_limit)
         .map_err(str::to_owned)

@@ -85,6 +85,7 @@ fn recorded_calls(
             effect,
             tool,
             parameters,
+            ..
         } = kind
         {
             let call = StartedCall {

@@ -7,7 +7,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use dirigent::{
-    Conversation, ConversationChanges, ConversationFilter, ConversationSettings, Cost, Mode, RunRecord,
+    Conversation, ConversationChanges, ConversationFilter, ConversationSettings, Mode, RunRecord,
     Steering,
 };
 use serde::{Deserialize, Deserializer};
@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::entrance::json_response;
 use crate::event_stream::{self, Previews, Watched};
 use crate::input::{Input, OptionalInput, Parameters, Segments, list_length};
+use crate::limits::Money;
 use crate::private_files::workspace;
 use crate::problem::Problem;
 use crate::schemas;
@@ -45,9 +46,9 @@ pub(crate) struct NewConversation {
     system_prompt: Option<String>,
     /// The maximum number of tokens of all turns.
     max_tokens: Option<u64>,
-    /// The maximum cost of all turns, in nano-dollars.
+    /// The maximum cost of all turns, in nano-dollars; or as a text in US dollars, such as `"2.50"`.
     #[schema(value_type = Option<u64>)]
-    max_cost: Option<Cost>,
+    max_cost: Option<Money>,
 }
 
 /// Creates a conversation.
@@ -62,7 +63,7 @@ pub(crate) async fn create(
         model: new.model,
         system_prompt: new.system_prompt,
         max_tokens: new.max_tokens,
-        max_cost: new.max_cost,
+        max_cost: new.max_cost.map(|money| money.0),
     };
     check(&service, settings.system_prompt.as_deref()).await?;
     let conversation = match new.title {
@@ -165,10 +166,10 @@ pub(crate) struct Changes {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     max_tokens: Option<Option<u64>>,
-    /// The maximum cost of all turns, in nano-dollars.
+    /// The maximum cost of all turns, in nano-dollars; or as a text in US dollars, such as `"2.50"`.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
-    max_cost: Option<Option<Cost>>,
+    max_cost: Option<Option<Money>>,
 }
 
 /// Reads a field that is present, so that `null` differs from an absent field.
@@ -190,7 +191,7 @@ pub(crate) async fn change(
         model: changes.model,
         system_prompt: changes.system_prompt,
         max_tokens: changes.max_tokens,
-        max_cost: changes.max_cost,
+        max_cost: changes.max_cost.map(|money| money.map(|money| money.0)),
     };
     let prompt = changes.system_prompt.as_ref().and_then(Option::as_deref);
     check(&service, prompt).await?;

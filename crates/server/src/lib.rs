@@ -37,6 +37,7 @@ mod event_stream;
 mod files;
 mod idempotency;
 mod input;
+mod limits;
 mod mcp;
 mod mcp_services;
 mod memory;

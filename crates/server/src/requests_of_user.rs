@@ -8,17 +8,9 @@ use serde_json::{Value, json};
 /// A run's open questions, and its calls that wait for approval. Each call has the patterns with which the user can allow it and calls like
 /// it from now on.
 pub(crate) fn of_view(view: &RunView) -> Value {
-    let policy = &view.run().spec().setup.policy;
-    let approvals = view.waiting().into_iter().map(|call| {
-        let suggestions = call.approval.suggestions(policy);
-        let mut object = json!(call);
-        object["suggestions"] = json!(suggestions.iter().map(ToString::to_string).collect::<Vec<_>>());
-        object
-    });
-    json!({
-        "approvals": approvals.collect::<Vec<_>>(),
-        "questions": view.questions(),
-    })
+    let mut object = json!({});
+    add(&mut object, &view.waiting(), &view.questions());
+    object
 }
 
 /// The calls and questions in JSON, as fields of an object.

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use dirigent::workflows::UserRequest;
-use dirigent::{
-    Goal, LimitSettings as _, Mode, RunLimitSettings, RunLimits, UserPresence, WhenShared, set_limit,
-};
+use dirigent::{Goal, Mode, UserPresence, WhenShared};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::limits::limits;
 use crate::private_files::workspace;
 use crate::problem::Problem;
 use crate::requested_goal::requested_goal;
@@ -75,7 +74,7 @@ pub(crate) struct NewRun {
     model: Option<String>,
     /// The name of a base system prompt.
     system_prompt: Option<String>,
-    /// Limits of the run by their names and in the form of the configuration; the others are those of the configuration.
+    /// Limits of the run by their names, such as `{"max_iterations": 5, "timeout": "20m", "max_cost": "2.50"}`; the others are those of the configuration. A text is in the form of the configuration: a time, or US dollars. A number is in milliseconds, or in nano-dollars.
     #[serde(default)]
     #[schema(value_type = Object)]
     limits: Map<String, Value>,
@@ -128,7 +127,7 @@ pub(crate) struct NewWorkflowRun {
     model: Option<String>,
     /// The name of a base system prompt.
     system_prompt: Option<String>,
-    /// Limits of the run by their names and in the form of the configuration; the others are those of the configuration.
+    /// Limits of the run by their names, such as `{"max_iterations": 5, "timeout": "20m", "max_cost": "2.50"}`; the others are those of the configuration. A text is in the form of the configuration: a time, or US dollars. A number is in milliseconds, or in nano-dollars.
     #[serde(default)]
     #[schema(value_type = Object)]
     limits: Map<String, Value>,
@@ -222,7 +221,7 @@ impl RunOptions {
 pub(crate) struct ResumeInput {
     /// The answer to the question with which the run stopped.
     pub(crate) answer: Option<String>,
-    /// New limits by their names and in the form of the configuration.
+    /// New limits by their names, in the same form as for a new run.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub(crate) limits: Map<String, Value>,
@@ -242,26 +241,4 @@ pub(crate) struct ForkInput {
     /// Whether somebody answers its questions.
     #[serde(default)]
     pub(crate) user: User,
-}
-
-/// Returns the limits with those that a request sets, in the form of the configuration: `{"max_iterations": 3, "timeout": "10m", "max_cost": 2.5}`.
-pub(crate) fn limits(set: &Map<String, Value>, defaults: RunLimits) -> Result<RunLimits, Problem> {
-    let mut settings = RunLimitSettings::default();
-    for (name, value) in set {
-        let limit = RunLimitSettings::ALL.iter().find(|limit| limit.name == name);
-        let Some(limit) = limit else {
-            let known: Vec<&str> = RunLimitSettings::ALL.iter().map(|limit| limit.name).collect();
-            return Err(Problem::invalid(format!(
-                "`limits.{name}` is invalid: there is no such limit; there are {}",
-                known.join(", ")
-            )));
-        };
-        let text = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        set_limit(limit, &mut settings, &text)
-            .map_err(|problem| Problem::invalid(format!("`limits.{name}` {problem}")))?;
-    }
-    Ok(settings.unwrap_or(defaults))
 }

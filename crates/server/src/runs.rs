@@ -17,9 +17,10 @@ use crate::entrance::json_response;
 use crate::event_pages::{PageFilter, PageFrom};
 use crate::event_stream::{self, Previews, Watched};
 use crate::input::{Input, OptionalInput, Parameters, Segments, list_length};
+use crate::limits::{limits, limits_json};
 use crate::private_files::check_folder;
 use crate::problem::Problem;
-use crate::run_input::{ForkInput, NewRun, ResumeInput, limits};
+use crate::run_input::{ForkInput, NewRun, ResumeInput};
 use crate::schemas;
 use crate::service::Service;
 
@@ -142,6 +143,7 @@ pub(crate) async fn show(
         let (view, events) = dirigent.read(record.run).await?;
         object["seq"] = json!(events.last().map_or(0, |event| event.seq));
         object["report"] = json!(view.report());
+        object["limits"] = limits_json(&view.run().spec().limits);
         // The process still owns a run that has just ended, and one that waits for its user.
         if let Some(end) = view.run().end()
             && *end != EndReason::UserRequired

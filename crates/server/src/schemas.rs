@@ -80,6 +80,8 @@ pub(crate) struct RunState {
     seq: Option<u64>,
     /// The report, as in docs/events.md.
     report: Option<Value>,
+    /// The limits that the run has, by their names: times in milliseconds, `max_cost` in nano-dollars. Absent before the run began.
+    limits: Option<Value>,
     pending_messages: Vec<Value>,
     worktree: Option<String>,
 }
@@ -97,7 +99,7 @@ pub(crate) struct SentMessage {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes JSON")]
 pub(crate) struct PendingRequests {
-    /// The calls that wait for approval: `effect`, `tool`, `parameters`, `workspace`, `asked_at`, `expires_at`, `digest`, `suggestions`.
+    /// The calls that wait for approval: `effect`, `tool`, `parameters`, `workspace`, `asked_at`, `expires_at`, `digest`, `subtask`, `dependents`, and `suggestions`, the patterns of rules that would allow the call.
     approvals: Vec<Value>,
     questions: Vec<Value>,
 }

@@ -325,6 +325,21 @@ async fn prompt_3_a_conversation_is_created_and_changed_as_a_whole_or_not_at_all
         changed["settings"],
         json!({"mode": "plan", "model": "fast", "max_tokens": 1000, "max_cost": 5})
     );
+    // The unit is that of every cost; a text is in US dollars.
+    let dollars = json!({"max_cost": "0.50"});
+    server
+        .client
+        .send("PATCH", &context, &[], Some(&dollars))
+        .await
+        .with_status(200);
+    let changed = server.client.get(&context).await.json();
+    assert_eq!(changed["settings"]["max_cost"], 500_000_000);
+    for wrong in [json!(2.5), json!(0), json!("-1")] {
+        let body = json!({"max_cost": wrong});
+        let refused = server.client.send("PATCH", &context, &[], Some(&body)).await;
+        assert_eq!(refused.problem(), (422, "invalid_value".to_owned()), "{body}");
+        assert!(refused.body.contains("nano-dollars"), "{refused:?}");
+    }
     server.stop().await;
 }
 

@@ -119,6 +119,9 @@ async fn approve_2_always_saves_a_rule_that_is_listed_and_deleted() {
     // The program's own rule asks about all calls of the tool, so no rule can allow all of them.
     let refused = server.client.post(&path, &always("file_operations")).await;
     assert_eq!(refused.problem(), (422, "approval_rule_refused".to_owned()));
+    // The list of all that waits has the same rules to offer.
+    let all = server.client.get("/v1/approvals").await.with_status(200);
+    assert_eq!(all["runs"][0]["approvals"], json!([approval]));
     let calls = approval["suggestions"][0].as_str().unwrap();
     let checked = server.client.post(&format!("{path}/check"), &always(calls)).await;
     let rule = checked.with_status(200)["rule"].clone();

@@ -412,18 +412,37 @@ async fn host_9_a_run_is_forked_compared_drawn_and_undone() {
 
 #[tokio::test]
 async fn host_6_limits_and_a_model_are_set_for_a_run() {
-    let model = Scripted::new().lead([says("Done.")]);
+    let model = Scripted::new().lead([says("Done."), says("Done.")]);
     let server = TestServer::start(Stage::new(), model.clone()).await;
-    let limits = json!({"max_iterations": 3, "timeout": "90s", "max_cost": 2.5});
+    let limits = json!({"max_iterations": 3, "timeout": "90s", "max_cost": "2.50"});
     let run = server
         .start_run(&json!({"goal": "Say done", "limits": limits, "model": "fast"}))
         .await;
     server.until_ended(&run).await;
+    // Numbers have the units of all answers. What is shown can be sent back.
+    let shown = server.client.get(&run).await.with_status(200)["limits"].clone();
+    assert_eq!(shown["max_iterations"], 3);
+    assert_eq!(shown["timeout"], 90_000);
+    assert_eq!(shown["max_cost"], 2_500_000_000_u64);
+    assert!(shown.get("max_tokens").is_none(), "{shown}");
+    let again = server
+        .start_run(&json!({"goal": "Say done", "limits": shown, "user": "absent"}))
+        .await;
+    assert_eq!(server.client.get(&again).await.json()["limits"], shown);
+    server.until_ended(&again).await;
     assert_eq!(model.asked()[0].model.as_deref(), Some("fast"));
     for (body, detail) in [
         (
             json!({"goal": "x", "limits": {"max_iterations": 0}}),
             "`limits.max_iterations` must be a whole number of at least 1",
+        ),
+        (
+            json!({"goal": "x", "limits": {"max_cost": 2.5}}),
+            "`limits.max_cost` must be a whole number of nano-dollars above 0, or a text in US dollars above 0",
+        ),
+        (
+            json!({"goal": "x", "limits": {"timeout": 0}}),
+            "`limits.timeout` must be a whole number of milliseconds above 0, or a time",
         ),
         (
             json!({"goal": "x", "limits": {"most": 1}}),

@@ -30,6 +30,7 @@ fn call(effect: &str, parameters: Value) -> PendingCall {
         approval: Arc::new(approval),
         subtask: None,
         dependents: 0,
+        suggestions: Vec::new(),
     };
     PendingCall {
         call,

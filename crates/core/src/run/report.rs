@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::iteration::changes;
 use super::rejections::{guided, rejections};
@@ -18,6 +18,7 @@ use crate::message::Usage;
 use crate::observation::{Observation, SubTaskResult};
 use crate::phase::Phase;
 use crate::plan::{LEAD, Plan, PlanGraph, SubTaskState};
+use crate::policy::CallPattern;
 use crate::question::{OpenQuestion, Question};
 use crate::reflection::Reflection;
 use crate::time::Millis;
@@ -115,7 +116,8 @@ pub struct GuidanceStatus {
     pub iteration: Option<u32>,
 }
 
-/// A call that waits for approval, and the work that it blocks. JSON: the fields of [`Approval`], `"subtask"` and `"dependents"`.
+/// A call that waits for approval, and the work that it blocks. JSON: the fields of [`Approval`], `"subtask"`, `"dependents"` and
+/// `"suggestions"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WaitingCall {
     /// The approval to decide about.
@@ -126,6 +128,13 @@ pub struct WaitingCall {
     pub subtask: Option<SubTaskId>,
     /// The number of sub-tasks that depend on the blocked sub-task, directly or indirectly.
     pub dependents: usize,
+    /// Patterns with which the user can allow the call, and calls like it from now on, as in [`Approval::suggestions`]. JSON: their texts.
+    #[serde(serialize_with = "as_texts")]
+    pub suggestions: Vec<CallPattern>,
+}
+
+fn as_texts<S: Serializer>(patterns: &[CallPattern], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(patterns.iter().map(ToString::to_string))
 }
 
 /// One iteration of a report.
@@ -215,6 +224,7 @@ impl Run {
                 approval: approval.clone(),
                 subtask: blocked.map(|(graph, index)| graph.plan().subtasks[index].id.clone()),
                 dependents: blocked.map_or(0, |(graph, index)| all_dependents(graph, index)),
+                suggestions: approval.suggestions(&self.spec().setup.policy),
             }
         };
         approvals.iter().map(waiting).collect()

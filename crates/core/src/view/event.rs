@@ -157,6 +157,10 @@ pub enum EventKind {
         tool: String,
         /// The parameters of the call.
         parameters: Value,
+        /// The sub-task to which the call belongs, directly or through the agent that makes it; `None` for a call of the lead or the
+        /// reflector.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        subtask: Option<SubTaskId>,
     },
     /// A tool call ended.
     ToolFinished {
@@ -330,11 +334,12 @@ impl EventKind {
     }
 
     /// Creates the event for the start of a call.
-    pub(super) fn tool_started(effect: EffectId, call: ToolCall) -> Self {
+    pub(super) fn tool_started(effect: EffectId, call: ToolCall, subtask: Option<SubTaskId>) -> Self {
         EventKind::ToolStarted {
             effect,
             tool: call.tool,
             parameters: call.parameters,
+            subtask,
         }
     }
 

@@ -190,6 +190,7 @@ fn one_of_each() -> Vec<(Scope, EventKind)> {
             effect: "a2.3".parse().unwrap(),
             tool: "execute_command".to_owned(),
             parameters: json!({"command": "cargo test"}),
+            subtask: Some("rename".into()),
         },
         EventKind::ToolFinished {
             effect: "a2.3".parse().unwrap(),

@@ -342,7 +342,7 @@ impl RunView {
         match input {
             RunInput::ToolStarted { effect } => self
                 .run_call(*effect)
-                .map(|call| EventKind::tool_started(*effect, call))
+                .map(|call| EventKind::tool_started(*effect, call, self.run().subtask_of_call(*effect)))
                 .into_iter()
                 .collect(),
             RunInput::ToolFinished { effect, result } => self
@@ -493,7 +493,7 @@ impl RunView {
         input: AgentInput,
     ) -> Result<Vec<EventKind>, Refusal> {
         let agent = self.agent(id);
-        let event = event_of_agent_input(agent, &input);
+        let event = self.event_of_agent_input(agent, &input);
         let asked = agent
             .and_then(Agent::approval)
             .map(|approval| approval.digest.clone());
@@ -557,6 +557,7 @@ impl RunView {
                 effect,
                 tool: DELEGATE.to_owned(),
                 parameters: json!({"agent": agent, "task": task}),
+                subtask: self.run().subtask_of_call(effect),
             }),
         });
         Ok(event.into_iter().chain(refused).chain(commanded).collect())
@@ -575,82 +576,83 @@ impl RunView {
             })
             .collect()
     }
-}
 
-/// Returns the event of an agent's input. `agent` is the agent's machine before the input; `None` for the first input.
-fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<EventKind> {
-    // A submission is not a tool call, although its check runs as one.
-    let call = |effect| {
-        let call = agent.and_then(|agent| agent.running_call(effect));
-        call.filter(|call| call.tool != SUBMIT_REFLECTION)
-    };
-    match input {
-        AgentInput::Started { brief } => Some(EventKind::AgentStarted {
-            role: brief.role.clone(),
-            caller: brief.caller,
-        }),
-        AgentInput::Continued { .. } => Some(EventKind::LeadContinued),
-        AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
-            turn: agent.map_or(0, Agent::turns),
-            content: reply.content.clone(),
-            model: reply.model.clone(),
-            usage: reply.metered_usage(),
-        }),
-        AgentInput::ModelFailed { failure, .. } => Some(EventKind::ModelFailed {
-            error: failure.message.clone(),
-        }),
-        AgentInput::OverBudget { budget_exceeded, .. } => Some(EventKind::ModelFailed {
-            error: budget_exceeded.to_string(),
-        }),
-        AgentInput::ToolStarted { effect } => {
-            call(*effect).map(|call| EventKind::tool_started(*effect, call.clone()))
-        }
-        AgentInput::ToolFinished { effect, result } => {
-            call(*effect).map(|call| EventKind::tool_finished(*effect, call, result))
-        }
-        AgentInput::Decided { effect, decision } => Some(EventKind::ApprovalDecided {
-            effect: *effect,
-            decision: decision.clone(),
-        }),
-        AgentInput::UserAnswered { effect, answer } => {
-            let asked = agent.and_then(Agent::question);
-            let chosen = asked.and_then(|asked| asked.question.choose(answer).ok());
-            Some(EventKind::QuestionAnswered {
+    /// Returns the event of an agent's input. `agent` is the agent's machine before the input; `None` for the first input.
+    fn event_of_agent_input(&self, agent: Option<&Agent>, input: &AgentInput) -> Option<EventKind> {
+        // A submission is not a tool call, although its check runs as one.
+        let call = |effect| {
+            let call = agent.and_then(|agent| agent.running_call(effect));
+            call.filter(|call| call.tool != SUBMIT_REFLECTION)
+        };
+        match input {
+            AgentInput::Started { brief } => Some(EventKind::AgentStarted {
+                role: brief.role.clone(),
+                caller: brief.caller,
+            }),
+            AgentInput::Continued { .. } => Some(EventKind::LeadContinued),
+            AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
+                turn: agent.map_or(0, Agent::turns),
+                content: reply.content.clone(),
+                model: reply.model.clone(),
+                usage: reply.metered_usage(),
+            }),
+            AgentInput::ModelFailed { failure, .. } => Some(EventKind::ModelFailed {
+                error: failure.message.clone(),
+            }),
+            AgentInput::OverBudget { budget_exceeded, .. } => Some(EventKind::ModelFailed {
+                error: budget_exceeded.to_string(),
+            }),
+            AgentInput::ToolStarted { effect } => {
+                let subtask = self.run().subtask_of_call(*effect);
+                call(*effect).map(|call| EventKind::tool_started(*effect, call.clone(), subtask))
+            }
+            AgentInput::ToolFinished { effect, result } => {
+                call(*effect).map(|call| EventKind::tool_finished(*effect, call, result))
+            }
+            AgentInput::Decided { effect, decision } => Some(EventKind::ApprovalDecided {
                 effect: *effect,
-                answer: chosen.unwrap_or_else(|| answer.clone()),
-            })
-        }
-        AgentInput::Guided { guidance } => Some(EventKind::Guided {
-            guidance: guidance.clone(),
-            immediate: false,
-        }),
-        AgentInput::QuestionWithdrawn { .. } => {
-            let effect = agent?.question()?.effect;
-            Some(EventKind::QuestionExpired { effect })
-        }
-        AgentInput::Resumed { .. } => Some(EventKind::Resumed),
-        AgentInput::TimerFired {
-            timer: AgentTimer::UserRequest,
-        } => match (agent?.approval(), agent?.question()) {
-            (Some(approval), _) => Some(EventKind::ApprovalExpired {
-                effect: approval.effect,
+                decision: decision.clone(),
             }),
-            (None, Some(question)) => Some(EventKind::QuestionExpired {
-                effect: question.effect,
+            AgentInput::UserAnswered { effect, answer } => {
+                let asked = agent.and_then(Agent::question);
+                let chosen = asked.and_then(|asked| asked.question.choose(answer).ok());
+                Some(EventKind::QuestionAnswered {
+                    effect: *effect,
+                    answer: chosen.unwrap_or_else(|| answer.clone()),
+                })
+            }
+            AgentInput::Guided { guidance } => Some(EventKind::Guided {
+                guidance: guidance.clone(),
+                immediate: false,
             }),
-            (None, None) => None,
-        },
-        AgentInput::TimerFired {
-            timer: AgentTimer::Deadline,
+            AgentInput::QuestionWithdrawn { .. } => {
+                let effect = agent?.question()?.effect;
+                Some(EventKind::QuestionExpired { effect })
+            }
+            AgentInput::Resumed { .. } => Some(EventKind::Resumed),
+            AgentInput::TimerFired {
+                timer: AgentTimer::UserRequest,
+            } => match (agent?.approval(), agent?.question()) {
+                (Some(approval), _) => Some(EventKind::ApprovalExpired {
+                    effect: approval.effect,
+                }),
+                (None, Some(question)) => Some(EventKind::QuestionExpired {
+                    effect: question.effect,
+                }),
+                (None, None) => None,
+            },
+            AgentInput::TimerFired {
+                timer: AgentTimer::Deadline,
+            }
+            // The command that the question causes is the event.
+            | AgentInput::ToolAsked { .. }
+            // The run's own event already reports the guidance, the rule and the change.
+            | AgentInput::RunGuided { .. }
+            | AgentInput::CallsAllowed { .. }
+            | AgentInput::ToolsChanged { .. }
+            | AgentInput::Redirected { .. }
+            | AgentInput::Cancelled => None,
         }
-        // The command that the question causes is the event.
-        | AgentInput::ToolAsked { .. }
-        // The run's own event already reports the guidance, the rule and the change.
-        | AgentInput::RunGuided { .. }
-        | AgentInput::CallsAllowed { .. }
-        | AgentInput::ToolsChanged { .. }
-        | AgentInput::Redirected { .. }
-        | AgentInput::Cancelled => None,
     }
 }
 

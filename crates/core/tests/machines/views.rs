@@ -122,7 +122,7 @@ fn paor_6_a_watcher_sees_subtasks_and_their_calls() {
         watcher.run(RunInput::ToolStarted {
             effect: effect("run.3")
         }),
-        [json!({"event": "tool_started", "effect": "run.3", "tool": "look", "parameters": {"path": "x"}})]
+        [json!({"event": "tool_started", "effect": "run.3", "tool": "look", "parameters": {"path": "x"}, "subtask": "q"})]
     );
     let ended_well = |effect: &str| {
         json!({"event": "tool_finished", "effect": effect, "tool": "look", "success": true, "error": null,
@@ -383,7 +383,7 @@ fn delegated() -> Watcher {
     let delegate = says_call("delegate", json!({"agent": "implement", "task": "u"}), false);
     assert_eq!(
         watcher.agent(2, replied("a2.1", delegate))[1],
-        json!({"event": "tool_started", "effect": "a2.2", "tool": "delegate", "parameters": {"agent": "implement", "task": "u"}})
+        json!({"event": "tool_started", "effect": "a2.2", "tool": "delegate", "parameters": {"agent": "implement", "task": "u"}, "subtask": "p"})
     );
     let started = RunInput::Delegated {
         effect: effect("a2.2"),

@@ -112,6 +112,7 @@ fn unfinished(
             effect,
             tool,
             parameters,
+            ..
         } = event.kind
             && calls.contains(&effect)
             && !is_read_only(&tool, &parameters)

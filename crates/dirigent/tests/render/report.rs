@@ -236,6 +236,7 @@ fn paor_9_a_report_lists_calls_that_wait_for_approval_and_the_blocked_work() {
         )),
         subtask: Some(subtask.into()),
         dependents,
+        suggestions: Vec::new(),
     };
     let mut report = renamed().report();
     report.end = Some(EndReason::UserRequired);

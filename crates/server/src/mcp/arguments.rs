@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dirigent::{LimitSettings as _, RunLimitSettings};
+use dirigent::{LimitSetting, LimitSettings as _, RunLimitSettings};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -61,7 +61,11 @@ fn limits_schema(_: &mut SchemaGenerator) -> Schema {
     let properties: Map<String, Value> = RunLimitSettings::ALL
         .iter()
         .map(|limit| {
-            let schema = json!({"type": ["integer", "number", "string"], "description": limit.help});
+            let kind = match limit.setting {
+                LimitSetting::Count(_) | LimitSetting::Tokens(_) => "integer",
+                LimitSetting::Time(_) | LimitSetting::Money(_) => "string",
+            };
+            let schema = json!({"type": kind, "description": limit.help});
             (limit.name.to_owned(), schema)
         })
         .collect();
@@ -69,7 +73,7 @@ fn limits_schema(_: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "properties": properties,
         "additionalProperties": false,
-        "description": "Limits of the run, such as {\"max_iterations\": 5, \"timeout\": \"20m\", \"max_cost\": 2.5}. Those that are left out are those of the configuration.",
+        "description": "Limits of the run, such as {\"max_iterations\": 5, \"timeout\": \"20m\", \"max_cost\": \"2.50\"}. Those that are left out are those of the configuration.",
     })
 }
 

@@ -27,8 +27,8 @@ use super::results::{
 use super::snapshot::Snapshot;
 use super::tools::{INSTRUCTIONS, ToolName};
 use super::waiting::{Waited, Waiting, next_step};
+use crate::limits::limits;
 use crate::problem::Problem;
-use crate::run_input::limits;
 use crate::steering::{effect, guidance};
 
 /// The longest time that a client may take to name its roots.

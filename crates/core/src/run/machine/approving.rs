@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::work::{CallPosition, CallState, Pending, PlannedCall, Purpose, RequestState};
 use super::{Commands, Run};
 use crate::approval::{Approval, Decision, ResolvedDecision, resolve};
-use crate::id::{AgentId, EffectId, Scope};
+use crate::id::{AgentId, EffectId, Scope, SubTaskId};
 use crate::machine::Refusal;
 use crate::message::ToolCall;
 use crate::phase::Phase;
@@ -44,10 +44,26 @@ impl Run {
                 let (_, planned) = self.work.call_at(effect.scope, effect.step)?;
                 planned.approval().map(|_| planned.position.subtask)
             }
-            Scope::Agent(agent) => match self.work.root(agent)?.purpose {
-                Purpose::SubTask(index) => Some(index),
-                Purpose::Lead | Purpose::Reflection | Purpose::Delegation(_) | Purpose::Abandoned => None,
-            },
+            Scope::Agent(agent) => self.subtask_of_agent(agent),
+        }
+    }
+
+    /// The id of the sub-task to which this running call belongs, directly or through the agent that makes it; `None` for a call of the lead
+    /// or the reflector.
+    pub(crate) fn subtask_of_call(&self, effect: EffectId) -> Option<SubTaskId> {
+        let index = match effect.scope {
+            Scope::Run => self.work.call_at(effect.scope, effect.step)?.1.position.subtask,
+            Scope::Agent(agent) => self.subtask_of_agent(agent)?,
+        };
+        let subtasks = &self.iterations.last()?.graph.plan().subtasks;
+        Some(subtasks.get(index)?.id.clone())
+    }
+
+    /// The index of the sub-task for which this agent works, directly or because another agent delegated to it.
+    fn subtask_of_agent(&self, agent: AgentId) -> Option<usize> {
+        match self.work.root(agent)?.purpose {
+            Purpose::SubTask(index) => Some(index),
+            Purpose::Lead | Purpose::Reflection | Purpose::Delegation(_) | Purpose::Abandoned => None,
         }
     }
 
