@@ -15,7 +15,7 @@ export async function launch() {
 export async function openPage(browser, entrance, { width = 1440, height = 900, scheme = 'light', path: where = '/', language } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, locale: 'en-GB', reducedMotion: 'reduce', hasTouch: width < 600 });
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(Number(process.env.DIRIGENT_TEST_TIMEOUT ?? 30_000));
   page.faults = [];
   page.allowed = [];
   const note = (text) => page.allowed.some((allowed) => allowed.test(text)) || page.faults.push(text);

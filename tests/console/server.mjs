@@ -25,9 +25,10 @@ PROJECT[HOSTILE_NAME] = 'def hostile_name():\n    return "</code><script>alert(5
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 
-/** Commands that begin with `echo` or `sh` wait for approval. One MCP service works, and one fails when it is started. */
+/** Commands wait for approval, except those of Python. One MCP service works, and one fails when it is started. */
 const CONFIG = `[approvals]
-ask = ["execute_command(command: echo *)", "execute_command(command: sh *)"]
+ask = ["execute_command"]
+allow = ["execute_command(command: python3 *)"]
 
 [mcp.shop]
 command = ${JSON.stringify(process.execPath)}

@@ -97,7 +97,7 @@ export const tests = {
     assert.match(await page.locator('.confirmed').innerText(), /unittest[\s\S]*exit 0/);
     assert.equal(await page.locator('.file-list .file').count(), 4);
     assert.equal(await page.locator('.diff .del mark').first().innerText(), 'parse_amount');
-    await shot(page, 'run-summary');
+    await compare(page, 'run-summary');
 
     // From the tab Summary to Plan with the arrow keys, then through the sub-tasks.
     await page.locator('#tab-summary').focus();
@@ -112,7 +112,7 @@ export const tests = {
     await page.keyboard.press('j');
     assert.match(page.url(), /task=baseline/);
     await page.locator('.inspector .result', { hasText: 'Ran 3 tests' }).waitFor();
-    await shot(page, 'run-graph-inspector');
+    await compare(page, 'run-graph-inspector');
     await page.keyboard.press('Escape');
     await page.locator('.inspector').waitFor({ state: 'detached' });
     await page.locator('.node').first().focus();
@@ -126,7 +126,7 @@ export const tests = {
     await page.keyboard.press('Enter');
     const dialog = page.locator('#undo-dialog');
     await dialog.locator('.code', { hasText: 'ledger/amount.py' }).waitFor();
-    await shot(page, 'run-undo');
+    await compare(page, 'run-undo');
     await dialog.getByRole('button', { name: 'Undo 4 files' }).click();
     await dialog.getByRole('status').waitFor();
     assert.equal(service.file('ledger/amount.py'), before);
@@ -147,7 +147,7 @@ export const tests = {
     await page.waitForTimeout(300);
     assert.ok(await card.isVisible());
     await checkAccess(page, 'approval');
-    await shot(page, 'run-approval');
+    await compare(page, 'run-approval');
     await page.keyboard.press('e');
     const field = card.locator('textarea');
     await page.waitForFunction(() => document.activeElement.tagName === 'TEXTAREA' && document.activeElement.closest('.request'));
@@ -159,7 +159,7 @@ export const tests = {
     assert.ok(await approve.isDisabled(), 'an edit that is no JSON cannot be approved');
     await field.fill(call.replace('first', 'second'));
     await card.locator('ins', { hasText: 'second' }).waitFor();
-    await shot(page, 'run-approval-edit');
+    await compare(page, 'run-approval-edit');
     await page.keyboard.press('Control+Enter');
     await page.locator('.state-tag:not(:has-text("Running")):not(:has-text("wait"))').waitFor();
     await tab(page, 'plan');
@@ -205,7 +205,7 @@ export const tests = {
     await page.keyboard.press('3');
     assert.equal(await card.locator('.is-chosen').innerText().then((text) => text.split('\n')[0].trim()), 'stop');
     await checkAccess(page, 'question');
-    await shot(page, 'run-question');
+    await compare(page, 'run-question');
     await card.locator('input:checked').press('Control+Enter');
     await ended(page, /Failed|Cancelled|Goal achieved/);
     clean(page);
@@ -239,15 +239,12 @@ export const tests = {
     await page.locator('.turn .prose', { hasText: '5 lines' }).waitFor();
     assert.equal(await page.locator('.turn').count(), 2);
     await checkAccess(page, 'chat');
-    await shot(page, 'chat');
+    await compare(page, 'chat');
     clean(page);
   },
 
   async host_5_memory_prompts_and_workflows({ service, entrance, browser }) {
     const page = await openPage(browser, entrance, { path: '/workflows' });
-    if (await page.getByText('does not offer').count().catch(() => 0)) return;
-    await page.waitForTimeout(500);
-    if (!(await page.locator('.link-list a').count())) return console.log('    skipped: the service has no workflows');
     await page.locator('.link-list a', { hasText: 'rename_symbol' }).click();
     await page.locator('#field-name').fill('format_amount');
     await page.locator('#field-new_name').fill('no name');
@@ -255,7 +252,7 @@ export const tests = {
     await page.waitForFunction(() => document.activeElement?.id === 'field-new_name');
     await page.locator('.field-error', { hasText: 'must match' }).waitFor();
     await checkAccess(page, 'workflow');
-    await shot(page, 'workflow');
+    await compare(page, 'workflow');
     await page.locator('#field-new_name').fill('write_amount');
     await page.locator('.asked b', { hasText: 'write_amount' }).waitFor();
     await page.locator('#field-new_name').press('Control+Enter');
@@ -269,7 +266,7 @@ export const tests = {
     await page.keyboard.press('Enter');
     const fact = page.locator('.fact-rows li', { hasText: '<b>short</b>' });
     await fact.waitFor();
-    await shot(page, 'memory');
+    await compare(page, 'memory');
     await fact.getByRole('button').click();
     await fact.waitFor({ state: 'detached' });
 
@@ -282,8 +279,129 @@ export const tests = {
     await page.getByRole('button', { name: 'Save' }).click();
     await page.locator('.form-title', { hasText: 'version 2' }).waitFor();
     await checkAccess(page, 'prompt');
-    await shot(page, 'prompt');
+    await compare(page, 'prompt');
     clean(page);
+  },
+
+  async host_5_always_writes_a_rule_that_settings_lists_and_deletes({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    await startGoal(page, 'Run `echo always`');
+    const card = page.locator('article.request');
+    await card.getByRole('button', { name: /^Always/ }).and(page.locator(':enabled')).click();
+    await card.getByLabel(/Where/).selectOption('workspace');
+    assert.equal((await service.get('/v1/approval-rules')).rules.length, 0, 'the first button writes no rule');
+    await shot(page, 'run-always');
+    await card.locator('button[type=submit]').click();
+    await ended(page, 'Goal achieved');
+    // The same call does not wait again.
+    await startGoal(page, 'Run `echo always`');
+    await ended(page, 'Goal achieved');
+    await visit(page, '/settings');
+    const rule = page.locator('.fact-rows li', { hasText: 'execute_command' });
+    await rule.waitFor();
+    await rule.getByRole('button').click();
+    await rule.waitFor({ state: 'detached' });
+    assert.equal((await service.get('/v1/approval-rules')).rules.length, 0);
+    clean(page);
+  },
+
+  async host_5_services_agents_and_usage({ service, entrance, browser }) {
+    await service.post('/v1/runs', { goal: 'Count the lines in README.md' });
+    const page = await openPage(browser, entrance, { path: '/services' });
+    page.allowed.push(/502/);
+    await page.locator('.link-rows a', { hasText: 'broken' }).click();
+    await page.getByRole('button', { name: /^Start/ }).click();
+    await page.locator('.column-main .field-error', { hasText: 'it ended with exit status: 1' }).waitFor();
+    await page.locator('[role=log]', { hasText: 'no such host: db.internal' }).waitFor();
+    await page.locator('.link-rows a', { hasText: 'shop' }).click();
+    await page.locator('.form-title', { hasText: 'shop' }).waitFor();
+    await page.getByRole('button', { name: /^Start/ }).click();
+    await page.locator('.column-main li', { hasText: 'mcp__shop__find_order' }).waitFor();
+    await page.locator('.link-rows a', { hasText: 'running' }).waitFor();
+    const shown = await page.locator('.column-main').innerText();
+    assert.ok(shown.includes('SHOP_TOKEN') && !shown.includes('not-for-the-page'), shown);
+    await compare(page, 'services');
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.locator('.link-rows a', { hasText: 'stopped' }).waitFor();
+    await visit(page, '/agents');
+    await page.locator('.link-rows a', { hasText: 'explore' }).click();
+    await page.locator('.column-main dd', { hasText: 'find_definition' }).waitFor();
+    await compare(page, 'agents');
+    await visit(page, '/usage');
+    await page.locator('td', { hasText: 'offline' }).waitFor();
+    clean(page);
+  },
+
+  async host_5_a_phone_starts_approves_and_answers({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance, { width: 390, height: 844 });
+    await page.locator('#composer').fill('Run `echo phone`');
+    await page.locator('.goal-composer button[type=submit]').tap();
+    await page.waitForURL(/\/runs\/[0-9a-f-]{36}/);
+    const approve = page.locator('article.request').getByRole('button', { name: /^Approve/ });
+    await approve.and(page.locator(':enabled')).waitFor();
+    // Each target is large enough for a finger.
+    const small = await page.locator('article.request button, .nav a:visible, .tab').evaluateAll((nodes) => nodes.filter((node) => node.offsetParent && node.getBoundingClientRect().height < 44).map((node) => node.textContent));
+    assert.deepEqual(small, []);
+    await compare(page, 'phone-approval');
+    await approve.tap();
+    await ended(page, 'Goal achieved');
+    await page.locator('.summary .prose', { hasText: 'echo phone' }).waitFor();
+    const [, name] = service.file('ledger/amount.py').match(/def (parse_\w+)/);
+    const [, taken] = service.file('ledger/amount.py').match(/def ((?:format|write)_\w+)/);
+    const asking = await service.post('/v1/runs', { goal: `rename ${name} to ${taken}` });
+    await page.locator('.nav a', { hasText: 'Waits' }).tap();
+    const card = page.locator('article.request', { hasText: 'already in use' });
+    await card.locator('.choice').nth(2).tap();
+    await card.getByRole('button', { name: /^Answer/ }).and(page.locator(':enabled')).tap();
+    await card.waitFor({ state: 'detached' });
+    while ((await service.get(`/v1/runs/${asking.run}`)).state === 'running') await new Promise((resolve) => setTimeout(resolve, 100));
+    await page.locator('.nav button', { hasText: 'More' }).tap();
+    await page.locator('.nav a', { hasText: 'Settings' }).tap();
+    await page.getByRole('heading', { name: 'Settings' }).waitFor();
+    clean(page);
+  },
+
+  async host_5_a_reload_shows_the_same_and_back_leads_back({ service, entrance, browser }) {
+    const { run } = await service.post('/v1/runs', { goal: 'Count the lines in README.md' });
+    const page = await openPage(browser, entrance);
+    await page.locator(`.rows a[href="/runs/${run}"]`).click();
+    await page.locator('.summary').waitFor();
+    await page.locator('#tab-plan').click();
+    await page.locator('.node').click();
+    await page.locator('.inspector h2').waitFor();
+    const [shown, where] = [await page.locator('.inspector h2').innerText(), page.url()];
+    await page.reload();
+    await page.locator('.inspector h2', { hasText: shown }).waitFor();
+    assert.equal(page.url(), where);
+    assert.equal(await page.locator('.node.is-selected').count(), 1);
+    await page.goBack();
+    await page.locator('.inspector').waitFor({ state: 'detached' });
+    await page.goBack();
+    await page.locator('.goal-composer').waitFor();
+    assert.equal(new URL(page.url()).pathname, '/');
+    clean(page);
+  },
+
+  async host_5_without_a_session_the_page_says_how_to_sign_in({ service, browser }) {
+    if (process.env.DIRIGENT_TEST_PROXY) return; // The proxy adds the token to each request.
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    for (const where of ['/', '/runs/last', '/?token=wrong']) {
+      const answer = await page.goto(service.address + where);
+      assert.equal(answer.status(), 401, where);
+      await page.getByRole('heading', { name: 'Open the link to Dirigent' }).waitFor();
+    }
+    await checkAccess(page, 'signed out');
+    await compare(page, 'signed-out');
+    await page.goto(`${service.address}/?token=${service.token}`);
+    await page.locator('.goal-composer').waitFor();
+    assert.equal(page.url(), `${service.address}/`, 'the token leaves the address');
+    const [cookie] = await context.cookies();
+    assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.value.includes(service.token)], [true, 'Strict', false]);
+    // A session that ends while the page is open.
+    await context.clearCookies();
+    await page.locator('.place', { hasText: 'Memory' }).click();
+    await page.getByRole('heading', { name: 'Open the link again' }).waitFor();
   },
 
   async host_5_hostile_text_stays_text({ service, entrance, browser }) {
@@ -434,21 +552,19 @@ export const tests = {
 
   async host_5_speaks_chinese({ service, entrance, browser }) {
     const waiting = await service.post('/v1/runs', { goal: 'Run `echo 等待`' });
-    for (const [width, height] of [[1440, 900], [390, 844]]) {
-      const page = await openPage(browser, entrance, { width, height });
-      await page.evaluate(() => localStorage.setItem('dirigent.language', 'zh'));
-      for (const [name, where] of Object.entries({ home: '/', run: `/runs/${waiting.run}`, settings: '/settings' })) {
-        await page.goto(entrance.address + where);
-        await page.locator('html[lang=zh] h1').first().waitFor({ state: 'attached' });
-        await page.waitForTimeout(800);
+    await Promise.all([[1440, 900], [390, 844]].map(async ([width, height]) => {
+      const page = await openPage(browser, entrance, { width, height, language: 'zh' });
+      for (const [name, where] of Object.entries({ home: '/', run: `/runs/${waiting.run}`, workflow: '/workflows/rename_symbol', settings: '/settings' })) {
+        await visit(page, where);
+        assert.equal(await page.evaluate(() => document.documentElement.lang), 'zh');
         assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${name} is too wide`);
         await checkAccess(page, `${name} in Chinese`);
         await shot(page, `zh-${width}-${name}`);
       }
-      await page.goto(`${entrance.address}/runs/${waiting.run}`);
+      await visit(page, `/runs/${waiting.run}`);
       await page.getByRole('button', { name: /^批准/ }).waitFor();
       clean(page);
-    }
+    }));
     await service.post(`/v1/runs/${waiting.run}/cancel`, {});
   },
 
@@ -474,3 +590,6 @@ export const tests = {
     clean(page);
   },
 };
+
+/** Tests that run beside the others, as they mostly wait. */
+export const BESIDE = ['host_5_memory_over_a_minute'];

@@ -26,7 +26,8 @@ async function start(event) {
   const limits = {};
   if (draft.iterations) limits.max_iterations = Number(draft.iterations);
   if (draft.timeout) limits.timeout = `${draft.timeout}m`;
-  if (draft.cost) limits.max_cost = Number(draft.cost);
+  // As a text it is in dollars.
+  if (draft.cost) limits.max_cost = String(draft.cost);
   try {
     const run = await api.startRun({
       goal: draft.goal,

@@ -40,7 +40,6 @@ export function requestCard(given) {
   // Buttons become active by themselves once the card was there long enough.
   if (isGuarded(card) && !card.timer) card.timer = setTimeout(repaint, GUARD + 20);
   const isQuestion = given.item.kind === 'question';
-  if (!isQuestion && given.item.suggestions === undefined && !card.suggestions) suggest(given, card);
   const expired = given.item.expires_at && given.item.expires_at < Date.now();
   const isMain = focused === card.key || (focused === null && given.isFirst) || !cards.has(focused);
   return h('article', {
@@ -53,20 +52,6 @@ export function requestCard(given) {
     onkeydown: (event) => keydown(event, given, card, isQuestion),
   }, isQuestion ? question(given, card, isMain) : approval(given, card, isMain, expired));
 }
-
-/** Asks for the rules that would allow a call, which lists of all runs leave out. */
-async function suggest(given, card) {
-  card.suggestions = [];
-  try {
-    const { approvals } = await api.waitingOf(given.run);
-    card.suggestions = approvals.find((one) => one.effect === given.item.effect)?.suggestions ?? [];
-    repaint();
-  } catch {
-    // Without suggestions there is no Always, and the rest of the card works.
-  }
-}
-
-const suggestionsOf = (given, card) => given.item.suggestions ?? card.suggestions ?? [];
 
 function focus(card) {
   if (focused === card.key) return;
@@ -123,7 +108,7 @@ function decisions(given, card, isMain, isCut) {
     button('edit', 'E', () => openEdit(given, card)),
     button('guide', 'G', () => openWords(card, 'guide')),
     button('reject', 'R', () => openWords(card, 'reject')),
-    suggestionsOf(given, card).length > 0 && h('button', { class: 'quiet', disabled: isOff, onclick: () => ((card.mode = 'always'), repaint()) }, words.actions.always));
+    (given.item.suggestions ?? []).length > 0 && h('button', { class: 'quiet', disabled: isOff, onclick: () => ((card.mode = 'always'), repaint()) }, words.actions.always));
 }
 
 /* Edit: the call as JSON, in which what differs from the call that was shown is counted. */
@@ -209,14 +194,12 @@ function wordsForm(given, card) {
 /* Always: the rule that would be written and where; a second button writes it. */
 
 function alwaysForm(given, card) {
-  const suggestions = suggestionsOf(given, card);
-  const rule = card.rule ?? (card.rule = { calls: suggestions[0]?.calls ?? suggestions[0], within: 'run' });
+  const suggestions = given.item.suggestions;
+  const rule = card.rule ?? (card.rule = { calls: suggestions[0], within: 'run' });
   const scopes = ['run', ...(given.conversation ? ['conversation'] : []), 'workspace', 'everywhere'];
   return h('form', { class: 'words', onsubmit: (event) => (event.preventDefault(), decide(given, card, { answer: 'always', calls: rule.calls, within: rule.within })) },
-    h('fieldset', null, h('legend', null, words.alwaysWhat), suggestions.map((suggestion) => {
-      const calls = suggestion.calls ?? suggestion;
-      return h('label', { class: 'choice' }, h('input', { type: 'radio', name: `rule-${card.key}`, checked: rule.calls === calls, onchange: () => ((rule.calls = calls), repaint()) }), h('code', null, visible(calls)));
-    })),
+    h('fieldset', null, h('legend', null, words.alwaysWhat), suggestions.map((calls) =>
+      h('label', { class: 'choice', key: calls }, h('input', { type: 'radio', name: `rule-${card.key}`, checked: rule.calls === calls, onchange: () => ((rule.calls = calls), repaint()) }), h('code', null, visible(calls))))),
     h('label', null, words.alwaysWhere, h('select', { value: rule.within, onchange: (event) => ((rule.within = event.target.value), repaint()) }, scopes.map((scope) => h('option', { value: scope }, words.scopes[scope])))),
     h('p', { class: 'muted' }, words.ruleWritten(visible(rule.calls), words.scopes[rule.within])),
     h('div', { class: 'buttons' },

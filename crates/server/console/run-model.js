@@ -301,7 +301,7 @@ const HANDLERS = {
   model_failed({ scope, error, seq }) {
     this.agentIn(scope)?.items.push({ kind: 'error', error, seq });
   },
-  tool_started({ scope, effect, tool, parameters, at, seq }) {
+  tool_started({ scope, effect, tool, parameters, subtask, at, seq }) {
     const call = this.callOf(effect, tool, parameters);
     Object.assign(call, { parameters, started: at, seq });
     const agent = this.agentIn(scope);
@@ -309,7 +309,7 @@ const HANDLERS = {
       agent.items.push({ kind: 'call', effect, seq });
       agent.calls++;
     } else {
-      call.subtask ??= this.subtaskOfCall(tool, parameters);
+      call.subtask = subtask;
     }
   },
   tool_finished({ effect, tool, success, code, error, duration, changes, metadata }) {
@@ -320,8 +320,8 @@ const HANDLERS = {
   tool_refused({ scope, tool, parameters, error, seq }) {
     this.agentIn(scope)?.items.push({ kind: 'refused', tool, parameters, error, seq });
   },
-  approval_asked({ scope, approval, seq }) {
-    this.waiting.set(approval.effect, { kind: 'approval', seq, ...approval, subtask: approval.subtask ?? this.waiting.get(approval.effect)?.subtask ?? (scope === 'run' ? this.subtaskOfCall(approval.tool, approval.parameters) : undefined) });
+  approval_asked({ approval, seq }) {
+    this.waiting.set(approval.effect, { ...this.waiting.get(approval.effect), kind: 'approval', seq, ...approval });
     if (Date.now() - approval.asked_at < 5000) this.detail();
   },
   approval_decided({ effect, answer, seq }) {
@@ -358,14 +358,6 @@ const HANDLERS = {
 };
 
 Object.assign(RunModel.prototype, {
-  /** The running sub-task of the plan to which a call without an agent belongs: events do not say. */
-  subtaskOfCall(tool, parameters) {
-    const text = JSON.stringify(parameters);
-    const { plan, subtasks } = this.current();
-    const fits = (subtask) => subtask.calls?.some((call) => call.tool === tool && JSON.stringify(call.parameters) === text);
-    const running = (plan?.subtasks ?? []).filter((subtask) => subtasks.get(subtask.id)?.state === 'running' && subtask.calls);
-    return (running.find(fits) ?? running[0])?.id;
-  },
   decide(effect, answer, seq) {
     const item = this.waiting.get(effect);
     // A decision of before, read again from the journal, does not concern a call that waits anew.

@@ -42,7 +42,7 @@ function resume(page) {
   const name = { iteration_limit: 'max_iterations', time_limit: 'timeout' }[state] ?? { tokens: 'max_tokens', cost: 'max_cost', model_calls: 'max_model_calls' }[page.run.report.reason?.budget ?? page.run.report.reason?.budget_exhausted?.budget] ?? 'max_tokens';
   const submit = (event) => {
     event.preventDefault();
-    page.resume(limit.value ? { limits: { [name]: name === 'timeout' ? `${limit.value}m` : Number(limit.value) } } : {});
+    page.resume(limit.value ? { limits: { [name]: name === 'timeout' ? `${limit.value}m` : name === 'max_cost' ? String(limit.value) : Number(limit.value) } } : {});
   };
   return h('form', { class: 'resume-form', onsubmit: submit },
     h('label', null, words.limitNames[name], h('input', { type: 'number', min: 0, step: 'any', value: limit.value, oninput: (event) => ((limit.value = event.target.value), repaint()) })),

@@ -66,7 +66,8 @@ function setProp(node, name, value, last) {
     for (const rule in last) if (!value || !(rule in value)) node.style.removeProperty(rule);
     for (const rule in value) if (value[rule] !== last?.[rule]) node.style.setProperty(rule, value[rule]);
   } else if (name.startsWith('on')) {
-    node[name] = value ?? null;
+    // What a handler returns means nothing: `false` would keep links from being followed.
+    node[name] = value ? (event) => void value(event) : null;
   } else if (PROPERTIES.has(name) && !(node instanceof SVGElement)) {
     if (node[name] !== value) node[name] = value ?? '';
   } else if (value === null || value === undefined || value === false) {

@@ -4,10 +4,11 @@ import { address } from '../router.js';
 import { api } from '../api.js';
 import { LoadedPage } from './plain.js';
 import { glyph } from '../icons.js';
-import { ago, visible } from '../format.js';
+import { commandLine } from '../tool-text.js';
+import { ago, duration, visible } from '../format.js';
 import { words } from '../words.js';
 
-const GLYPHS = { running: 'succeeded', ready: 'succeeded', starting: 'running', stopped: 'cancelled', failed: 'failed', error: 'failed' };
+const GLYPHS = { running: 'succeeded', starting: 'running', restarting: 'running', stopped: 'cancelled', disabled: 'cancelled', error: 'failed' };
 
 export class Services extends LoadedPage {
   static keepsOver = true;
@@ -44,25 +45,23 @@ export class Services extends LoadedPage {
       (skipped ?? []).map((one) => h('p', { class: 'notice bad', key: one.name }, h('span', null, visible(`${one.name}: ${one.reason}`)))),
       !services.length ? h('p', { class: 'muted' }, words.noServices) : h('div', { class: 'columns' },
         h('ul', { class: 'card link-rows' }, services.map((service) => h('li', { key: service.name }, h('a', { href: `/services/${encodeURIComponent(service.name)}`, 'aria-current': service.name === this.name ? 'true' : null },
-          glyph(GLYPHS[service.state] ?? 'waiting'), h('b', { class: 'grow' }, visible(service.name)), h('span', { class: 'muted' }, service.state.replaceAll('_', ' ')), h('span', { class: 'muted' }, words.toolCount(service.tools)))))),
+          glyph(GLYPHS[service.state] ?? 'waiting'), h('b', { class: 'grow' }, visible(service.name)), h('span', { class: `tone ${service.state === 'error' ? 'red' : ''}` }, words.serviceStates[service.state] ?? service.state.replaceAll('_', ' ')), h('span', { class: 'muted' }, words.toolCount(service.tools)))))),
         h('div', { class: 'column-main' }, this.shown ? this.detail() : h('p', { class: 'muted' }, words.chooseService)))];
   }
 
   detail() {
     const { service, log, error, isBusy } = this.shown;
     if (!service) return h('p', { class: 'field-error', role: 'alert' }, error);
-    const isStopped = service.state === 'stopped' || service.last_start?.error;
-    const { env, ...settings } = service.settings ?? {};
-    const names = Array.isArray(env) ? env : Object.keys(env ?? {});
+    const { settings } = service;
+    const wasStarted = service.state === 'running' || service.state === 'error';
     return [
-      h('div', { class: 'buttons' }, h('h2', { class: 'form-title' }, visible(service.name)), h('span', { class: 'grow' }),
-        h('button', { class: 'button', disabled: isBusy, onclick: () => this.act(api.startService) }, isStopped ? words.start : words.startAgain),
-        h('button', { class: 'button', disabled: isBusy || service.state === 'stopped', onclick: () => this.act(api.stopService) }, words.stop)),
+      h('div', { class: 'buttons' }, h('h2', { class: 'form-title with-glyph' }, glyph(GLYPHS[service.state] ?? 'waiting'), visible(service.name)), h('span', { class: 'grow' }),
+        h('button', { class: 'button', disabled: isBusy, onclick: () => this.act(api.startService) }, wasStarted ? words.startAgain : words.start),
+        h('button', { class: 'button', disabled: isBusy || /stopped|disabled/.test(service.state), onclick: () => this.act(api.stopService) }, words.stop)),
       error && h('p', { class: 'field-error', role: 'alert' }, error),
       service.last_start?.error && h('p', { class: 'notice bad' }, glyph('failed'), h('span', null, visible(service.last_start.error))),
       h('dl', { class: 'facts wide-facts' },
-        Object.entries(settings).filter(([, value]) => value !== null).map(([name, value]) => [h('dt', null, name), h('dd', null, h('code', null, visible(Array.isArray(value) ? value.join(' ') : typeof value === 'object' ? JSON.stringify(value) : value)))]),
-        names.length > 0 && [h('dt', null, words.environment), h('dd', null, h('code', null, names.join(', ')), ' ', words.setNotShown)]),
+        serviceFacts(settings).map(([name, ...value]) => [h('dt', null, name), h('dd', null, value)])),
       h('section', null, h('h3', { class: 'section-title' }, words.tools), h('ul', { class: 'plain-list' }, service.tools.map((tool) => h('li', { key: tool.name }, h('code', null, visible(tool.name)), ' ', h('span', { class: 'muted' }, visible(tool.summary ?? '')))))),
       h('section', null, h('h3', { class: 'section-title' }, words.log, log?.at ? h('span', { class: 'count' }, ago(log.at)) : null),
         h('pre', { class: 'code', tabindex: 0, role: 'log', 'aria-live': 'off' }, h('code', null, visible([].concat(log?.stderr ?? []).join('\n')) || words.logEmpty)))];
@@ -72,14 +71,24 @@ export class Services extends LoadedPage {
     this.shown.isBusy = true;
     this.shown.error = null;
     repaint();
-    try {
-      await request(this.name);
-    } catch (error) {
-      this.shown.error = error.message;
-      this.shown.isBusy = false;
-      repaint();
-      return;
-    }
+    const failed = await request(this.name).then(() => null, (error) => error.message);
+    // A failed start has a log, too.
     await Promise.all([this.load(), this.loadService()]);
+    this.shown.error ??= failed;
+    repaint();
   }
+}
+
+/** The settings of a service as names and values. Of the environment and the headers, only the names are shown. */
+function serviceFacts({ command, args, url, env, headers, trigger_keywords: keywords, timeout }) {
+  const code = (text) => h('code', null, visible(text));
+  const names = (values) => (Array.isArray(values) ? values : Object.keys(values ?? {}));
+  return [
+    command && [words.serviceFacts.command, code(commandLine([command, ...(args ?? [])]))],
+    url && [words.serviceFacts.url, code(url)],
+    names(env).length > 0 && [words.environment, code(names(env).join(', ')), ' ', words.setNotShown],
+    names(headers).length > 0 && [words.serviceFacts.headers, code(names(headers).join(', ')), ' ', words.setNotShown],
+    keywords?.length > 0 && [words.serviceFacts.keywords, visible(keywords.join(', '))],
+    timeout && [words.serviceFacts.timeout, words.aCall(duration(timeout))],
+  ].filter(Boolean);
 }
