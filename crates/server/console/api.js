@@ -142,10 +142,10 @@ export function followRun(id, how) {
 
 /**
  * Follows the states of all runs: a snapshot first, then each run that changes.
- * @param {{onSnapshot: (snapshot: Object) => void, onRun: (change: Object) => void, onRefused: () => void}} how `onRefused`: the service has no such stream
+ * @param {{onSnapshot: (snapshot: Object) => void, onRun: (change: Object) => void}} how
  */
-export function followAll({ onSnapshot, onRun, onRefused }) {
-  return follow('/v1/events', { onNamed: { snapshot: onSnapshot, run: onRun }, onEnd: (reason) => reason === 'refused' && onRefused(), isEndless: true });
+export function followAll({ onSnapshot, onRun }) {
+  return follow('/v1/events', { onNamed: { snapshot: onSnapshot, run: onRun }, isEndless: true });
 }
 
 function follow(path, { onEvent, onNamed = {}, onDelta, onEnd, after, isEndless = false }) {

@@ -5,19 +5,14 @@ import { repaint } from './view.js';
 import { line } from './format.js';
 import { words } from './words.js';
 
-const FAST = 1500;
-const SLOW = 5000;
 const OFFLINE_AFTER = 10_000;
 
 export const overview = {
   /** @type {Array<Object>} the newest 200 runs */
   runs: [],
-  total: 0,
   /** @type {Array<Object>} runs with `approvals` and `questions` */
   waiting: [],
   loaded: false,
-  /** @type {?Error} */
-  error: null,
   connection: { lost: 0, last: 0, signedOut: false },
 };
 
@@ -47,22 +42,16 @@ onContact((answered, status) => {
   if (was !== connectionState() || status === 401) repaint();
 });
 
-let timer = 0;
 let lastText = '';
 let known = null;
-/** Whether the service has a stream over all runs: `null` until it answered. */
-let hasStream = null;
 let stream = null;
 
-/** Begins to follow all runs: by one stream, or by asking again and again where the service has none. */
+/** Begins to follow all runs by one stream. */
 export function startOverview() {
-  if (document.hidden || stream || hasStream === false) return;
+  if (document.hidden || stream) return;
   stream = followAll({
     onSnapshot({ runs }) {
-      hasStream = true;
       overview.runs = runs;
-      overview.total = runs.length;
-      overview.error = null;
       overview.loaded = true;
       changed();
     },
@@ -70,11 +59,6 @@ export function startOverview() {
       const others = overview.runs.filter((one) => one.run !== run.run);
       overview.runs = run.removed ? others : [...others, run].sort((a, b) => b.created_at - a.created_at);
       changed();
-    },
-    onRefused() {
-      hasStream = false;
-      stream = null;
-      refresh();
     },
   });
 }
@@ -84,48 +68,21 @@ function changed() {
   const text = JSON.stringify(overview.runs.map((run) => [run.run, run.waiting, run.state === 'user_required']).filter(([, waiting, isOver]) => isOver || waiting?.approvals || waiting?.questions));
   if (text !== lastText) {
     lastText = text;
-    loadWaiting();
+    refresh();
   }
   tell();
   repaint();
 }
 
-async function loadWaiting() {
+/** Loads what waits. After a decision, this is faster than the stream. */
+export async function refresh() {
   try {
     overview.waiting = (await api.waiting()).runs;
     tell();
-  } catch (error) {
-    overview.error = error;
+  } catch {
+    // The foot says that the service does not answer; what waited stays on the screen.
   }
   repaint();
-}
-
-/** Loads the list, or only what waits while a stream brings the runs; changes nothing if nothing has changed. */
-export async function refresh() {
-  if (hasStream) return loadWaiting();
-  clearTimeout(timer);
-  try {
-    const [list, waits] = await Promise.all([api.runs({ limit: 200 }), api.waiting()]);
-    overview.error = null;
-    const text = JSON.stringify([list, waits]);
-    if (text !== lastText) {
-      lastText = text;
-      overview.runs = list.runs;
-      overview.total = list.total;
-      overview.waiting = waits.runs;
-      tell();
-      repaint();
-    }
-    if (!overview.loaded) {
-      overview.loaded = true;
-      repaint();
-    }
-  } catch (error) {
-    overview.error = error;
-    repaint();
-  }
-  schedule();
-  return undefined;
 }
 
 /** Announces what is new among what waits, and runs that ended. */
@@ -142,13 +99,6 @@ function tell() {
 
 const states = new Map();
 
-function schedule() {
-  clearTimeout(timer);
-  if (document.hidden || hasStream) return;
-  const isActive = overview.runs.some((run) => run.state === 'running') || overview.connection.lost;
-  timer = setTimeout(refresh, isActive ? FAST : SLOW);
-}
-
 /** How long the stream stays open in the background: browsers allow six connections to a host. */
 const BACKGROUND = 10_000;
 let background = 0;
@@ -156,13 +106,11 @@ let background = 0;
 document.addEventListener('visibilitychange', () => {
   clearTimeout(background);
   if (document.hidden) {
-    clearTimeout(timer);
     background = setTimeout(() => {
       stream?.close();
       stream = null;
     }, BACKGROUND);
   } else {
     startOverview();
-    if (hasStream === false) refresh();
   }
 });

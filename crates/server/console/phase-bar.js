@@ -31,7 +31,7 @@ export function phaseBar(page) {
     reflecting: iteration.reflection ? words.verdicts[iteration.reflection.verdict] ?? '' : '',
   };
   // Numbers that grow move nothing beside them.
-  const room = { acting: run.isRunning && note.acting ? words.countRunning(10) : '', observing: note.observing || run.isRunning ? words.ofTotal(total, total) : '' };
+  const room = { acting: run.isRunning && note.acting ? words.countRunning(10) : '', observing: run.isRunning ? words.ofTotal(total, total) : '' };
   return h('div', { class: 'phase-bar' },
     iterationMenu(page),
     h('ol', { class: 'phases', 'aria-label': words.phasesLabel }, PHASES.map((name) => {

@@ -1,11 +1,11 @@
 /** The table of runs with its filters; the filter is in the address. */
 import { h, repaint } from './view.js';
 import { address, href, open, replace } from './router.js';
-import { overview, refresh, waitingIn } from './overview.js';
+import { overview, waitingIn } from './overview.js';
 import { glyph, icon } from './icons.js';
 import { runState } from './states.js';
 import { ago, cost, duration, folder, line, shortId } from './format.js';
-import { failure, loading } from './shell.js';
+import { loading } from './shell.js';
 import { words } from './words.js';
 
 /** The filters: their name in the address, and which runs they let through. */
@@ -61,8 +61,7 @@ export function runsTable({ path, limit = 100 }) {
       h('label', { class: 'search' }, icon('search'), h('span', { class: 'hidden-text' }, words.searchRuns),
         h('input', { id: 'filter', type: 'search', placeholder: words.searchRuns, value: query.q ?? '', oninput: (event) => replace(href(path, { ...query, q: event.target.value })) }),
         h('kbd', { 'aria-hidden': 'true' }, 'F'))),
-    overview.error && !overview.runs.length ? failure(overview.error, refresh)
-      : !overview.loaded ? loading(6)
+    !overview.loaded ? loading(6)
         : !overview.runs.length ? null
           : !rows.length ? h('p', { class: 'muted' }, words.noneMatch)
             : table(rows),

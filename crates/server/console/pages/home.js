@@ -9,7 +9,7 @@ import { words } from '../words.js';
 
 export class Home {
   view() {
-    const isEmpty = overview.loaded && !overview.error && !overview.runs.length;
+    const isEmpty = overview.loaded && !overview.runs.length;
     return {
       title: words.places.Home,
       main: h('div', { class: 'page home', id: 'main', tabindex: -1 },

@@ -34,7 +34,7 @@ export class LoadedPage {
   }
 
   body() {
-    if (this.error) return this.error.code === 'unknown_address' ? h('p', { class: 'muted' }, words.notOffered) : failure(this.error, () => this.load());
+    if (this.error) return failure(this.error, () => this.load());
     return this.value ? this.content(this.value) : loading();
   }
 

@@ -22,8 +22,7 @@ export class Settings {
     try {
       this.rules = (await api.rules()).rules;
     } catch (error) {
-      // An older service has no such list.
-      if (error.status !== 404) this.failed = error.message;
+      this.failed = error.message;
     }
     repaint();
   }

@@ -1,9 +1,9 @@
 /** `/workflows` by category, and `/workflows/NAME` with the form, filled from the address; beside it what will be asked. */
 import { h, repaint } from '../view.js';
 import { address, open } from '../router.js';
-import { api, ApiError } from '../api.js';
-import { failure, head } from '../shell.js';
-import { workflows, workflowsFailed } from '../workflow-list.js';
+import { api } from '../api.js';
+import { failure, head, loading } from '../shell.js';
+import { hasWorkflows, loadWorkflows, workflows, workflowsFailed } from '../workflow-list.js';
 import { glyph } from '../icons.js';
 import { overview } from '../overview.js';
 import { SEND_KEYS, visible } from '../format.js';
@@ -15,6 +15,7 @@ export class Workflows {
   constructor() {
     this.forms = new Map();
     this.search = '';
+    loadWorkflows();
   }
 
   get name() {
@@ -40,7 +41,7 @@ export class Workflows {
       main: [
         head(words.places.Workflows, h('span', { class: 'grow' }), h('label', { class: 'search' }, h('span', { class: 'hidden-text' }, words.search), h('input', { id: 'filter', type: 'search', placeholder: words.search, value: this.search, oninput: (event) => ((this.search = event.target.value), repaint()) }), h('kbd', { 'aria-hidden': 'true' }, 'F'))),
         h('div', { class: 'page', id: 'main', tabindex: -1 },
-          error ? (error instanceof ApiError && error.status === 404 ? h('p', { class: 'muted' }, words.notOffered) : failure(error))
+          error ? failure(error, loadWorkflows) : !hasWorkflows() ? loading()
             : h('div', { class: `columns ${workflow ? 'has-chosen' : ''}` }, this.list(all), h('div', { class: 'column-main' }, workflow ? this.chosen(workflow) : h('p', { class: 'muted' }, words.chooseWorkflow))))],
       aside: null,
     };

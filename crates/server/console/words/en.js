@@ -21,7 +21,6 @@ export const english = {
   missingText: 'The page may have had another name, or the run was deleted.',
   signedOut: 'Open the link again',
   signedOutText: 'This browser is not signed in. Open the link that dirigent serve printed; the token in it is kept in the file that it names.',
-  notOffered: 'This service does not offer that yet.',
   close: 'Close',
   back: 'Back',
   save: 'Save',

@@ -19,7 +19,6 @@ export const chinese = {
   missingText: '页面可能已改名，或运行已被删除。',
   signedOut: '请重新打开链接',
   signedOutText: '此浏览器尚未登录。请打开 dirigent serve 输出的链接；其中的令牌保存在它指出的文件里。',
-  notOffered: '此服务尚不提供该功能。',
   close: '关闭',
   back: '返回',
   save: '保存',
