@@ -69,7 +69,7 @@ async function feed({ run: id, first, seconds, perSecond }) {
       { event: 'model_replied', scope: `a${agent}`, turn: at, content: `I read the file of step ${at}, and add what is missing. `.repeat(4), model: 'm', usage: { model_calls: 1, input_tokens: 900, output_tokens: 60 } },
       { event: 'tool_started', scope: `a${agent}`, effect: `a${agent}.${at}`, tool: 'apply_patch', parameters: { path: `src/file_${at}.rs` } },
       { event: 'tool_finished', scope: `a${agent}`, effect: `a${agent}.${at}`, tool: 'apply_patch', success: true, duration: 4 },
-      { event: 'subtask_finished', scope: 'run', observation: { subtask: `header-${Math.min(959, first + Math.floor(at / 3))}`, title: '', duration: 10, finding: { kind: 'agent', agent, name: 'implement', result: { answer: 'done' }, work: { calls: [], changes: [] } } } },
+      { event: 'subtask_finished', scope: 'run', observation: { subtask: `header-${Math.min(959, first + (at >> 2))}`, title: '', duration: 10, finding: { kind: 'agent', agent, name: 'implement', result: { answer: 'done' }, work: { calls: [], changes: [] } } } },
     ][at % 4];
   };
   await new Promise((resolve) => {
@@ -474,7 +474,8 @@ export const tests = {
   },
 
   async host_5_access_in_both_themes_and_sizes({ service, entrance, browser }) {
-    const run = await service.post('/v1/runs', { goal: service.file('ledger/amount.py').includes('def parse_amount') ? RENAME : 'Find all usages of `parse_money` and rename it to `parse_amount`' });
+    const [, name] = service.file('ledger/amount.py').match(/def (parse_\w+)/);
+    const run = await service.post('/v1/runs', { goal: `Find all usages of \`${name}\` and rename it to \`${name === 'parse_money' ? 'parse_amount' : 'parse_money'}\`` });
     while ((await service.get(`/v1/runs/${run.run}`)).state === 'running') await new Promise((resolve) => setTimeout(resolve, 100));
     const waiting = await service.post('/v1/runs', { goal: 'Run `echo waiting`' });
     const screens = {
@@ -535,7 +536,7 @@ export const tests = {
     assert.ok(measured.shift < 0.001, `these moved: ${measured.moved.join('; ')}`);
     assert.equal(await page.evaluate(() => document.querySelector('.inspector-body').scrollTop), scrolled);
     assert.equal(await page.locator('.guidance textarea').inputValue(), 'being typed');
-    await page.locator('.stack-head .stack-tally', { hasText: '951' }).waitFor();
+    await page.locator('.stack-head .stack-tally', { hasText: '854' }).waitFor();
     clean(page);
   },
 

@@ -68,7 +68,8 @@ export class Workflows {
         h('label', null, words.folderField, h('input', { type: 'text', list: 'folders', spellcheck: 'false', placeholder: words.serviceFolder, value: form.workspace, oninput: (event) => ((form.workspace = event.target.value), repaint()) })),
         h('datalist', { id: 'folders' }, [...new Set(overview.runs.map((run) => run.workspace))].slice(0, 20).map((path) => h('option', { key: path, value: path }))),
         form.error && h('p', { class: 'field-error', role: 'alert' }, form.error),
-        h('div', { class: 'buttons' },
+        // The field keeps the focus: an error that appears when it is left would move the button away from the pointer.
+        h('div', { class: 'buttons', onmousedown: (event) => event.preventDefault() },
           h('button', { class: 'button primary', type: 'submit', disabled: form.isBusy }, words.runWorkflow, h('kbd', { 'aria-hidden': 'true' }, SEND_KEYS)),
           h('button', { class: 'quiet', type: 'button', onclick: () => this.copy(workflow, form) }, form.copied ? words.copied : words.copyCommand))),
       h('section', { class: 'asked', 'aria-label': words.whatIsAsked }, h('h3', { class: 'section-title' }, words.whatIsAsked), h('p', { class: 'asked-text' }, preview(workflow, form.values))));
