@@ -62,17 +62,25 @@ function waitingCards(page, items) {
   ];
 }
 
-/** The sub-tasks that cannot start before one has ended. */
+/** By plan and sub-task, as plans do not change. */
+const dependents = new WeakMap();
+
+/** The sub-tasks that cannot start before one has ended, in plan order. */
 function dependentsOf(plan, id) {
+  if (!plan || !id) return [];
+  if (!dependents.has(plan)) dependents.set(plan, new Map());
+  const known = dependents.get(plan);
+  if (!known.has(id)) known.set(id, findDependents(plan.subtasks, id));
+  return known.get(id);
+}
+
+function findDependents(subtasks, id) {
+  const following = new Map();
+  for (const subtask of subtasks) for (const on of subtask.depends_on ?? []) following.set(on, [...(following.get(on) ?? []), subtask.id]);
   const found = new Set();
-  const visit = (of) => (plan?.subtasks ?? []).forEach((subtask) => {
-    if (subtask.depends_on?.includes(of) && !found.has(subtask.id)) {
-      found.add(subtask.id);
-      visit(subtask.id);
-    }
-  });
-  if (id) visit(id);
-  return [...found];
+  const open = [id];
+  while (open.length) for (const next of following.get(open.pop()) ?? []) if (!found.has(next)) found.add(next) && open.push(next);
+  return subtasks.map((subtask) => subtask.id).filter((one) => found.has(one));
 }
 
 function subjectOf(page, agent) {

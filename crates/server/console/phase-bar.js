@@ -38,7 +38,7 @@ export function phaseBar(page) {
       const state = stateOf(name);
       const isBlue = state === 'running';
       return h('li', { key: name, class: `phase ${state} ${name === 'observing' ? 'joined' : ''}`, 'aria-current': run.isRunning && name === phase ? 'step' : null },
-        glyph(state, words.taskStates[state]), h('span', { class: 'phase-name' }, words.phases[name]), (note[name] || room[name]) && h('span', { class: `phase-note ${isBlue ? 'blue' : ''}`, style: room[name] ? { 'min-width': `${room[name].length}ch` } : null }, note[name]));
+        glyph(state, words.taskStates[state]), h('span', { class: 'phase-name' }, words.phases[name]), (note[name] || room[name]) && h('span', { class: `phase-note ${isBlue ? 'blue' : ''}`, style: room[name] ? { width: `${room[name].length}ch` } : null }, note[name]));
     })),
     meters(page));
 }
@@ -69,7 +69,7 @@ function meters({ run }) {
   const elapsed = run.isRunning ? Date.now() - run.info.created_at : run.report?.duration ?? (run.info.ended_at ?? Date.now()) - run.info.created_at;
   return h('div', { class: `meters ${run.isRunning ? 'is-running' : ''}` },
     !run.isRunning && h('span', { class: 'meter-text' }, h('b', null, usage.model_calls ?? 0), ` ${words.modelCalls}`),
-    !run.isRunning && h('span', { class: 'meter-text not-phone' }, h('b', null, usage.tool_calls ?? 0), ` ${words.toolCalls}`),
+    !run.isRunning && h('span', { class: 'meter-text not-phone tool-calls' }, h('b', null, usage.tool_calls ?? 0), ` ${words.toolCalls}`),
     meter(words.columns.cost, usage.cost ?? 0, run.isRunning && limits.max_cost, cost, run.isRunning),
     meter(words.tokens, sent, run.isRunning && limits.max_tokens, tokens, run.isRunning),
     meter(words.columns.time, elapsed, run.isRunning && limits.timeout, run.isRunning ? clock : duration, run.isRunning));

@@ -18,6 +18,8 @@ const GUARD = 600;
 /** Lines and signs of a call that are shown before "Show the rest". */
 const LINES = 60;
 const SIGNS = 6000;
+/** More sub-tasks that follow than this are counted, not named. */
+const MOST_NAMES = 8;
 
 /** What the page knows of each card: drafts survive that the card is drawn anew. Keyed by run, effect and digest. */
 const cards = new Map();
@@ -75,7 +77,7 @@ function approval(given, card, isMain, expired) {
     item.parameters?.connection && [words.facts.connection, h('code', null, visible(item.parameters.connection))],
     item.network !== undefined && [words.facts.network, item.network ? words.facts.yes : words.facts.no],
     ...Object.entries(rest).filter(([name]) => name !== 'connection').map(([name, value]) => [name, h('code', null, visible(typeof value === 'string' ? value : JSON.stringify(value)))]),
-    given.dependents?.length ? [words.facts.then, given.dependents.join(', ')] : item.dependents > 0 && [words.facts.then, words.dependents(item.dependents)],
+    given.dependents?.length && given.dependents.length <= MOST_NAMES ? [words.facts.then, given.dependents.join(', ')] : item.dependents > 0 && [words.facts.then, words.dependents(item.dependents)],
     item.expires_at && [words.facts.expires, words.in(until(item.expires_at))],
     item.digest && [words.facts.digest, h('code', null, item.digest.slice(0, 12))],
   ].filter(Boolean);
@@ -219,6 +221,8 @@ async function decide(given, card, decision) {
     const answer = await (given.conversation && given.state !== 'running' ? api.decideInTurn(given.conversation, given.item.effect, body) : api.decide(given.run, given.item.effect, body));
     card.outcome = answer.state === 'pending' ? words.keptUntilResumed : words.decisions[decision.answer];
     card.mode = null;
+    // The next card is the main one.
+    if (focused === card.key) focused = null;
     given.onDecided?.();
     refresh();
   } catch (error) {

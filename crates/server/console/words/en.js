@@ -156,7 +156,7 @@ export const english = {
   editOnce: 'Only the new text runs, once.',
   guideLabel: 'What should it do instead? The call does not run.',
   rejectLabel: 'Why? (optional)',
-  rejectEnds: (id, dependents) => (id ? `Ends ${id}${dependents.length ? `; ${dependents.join(', ')} ${dependents.length === 1 ? 'is' : 'are'} skipped` : ''}.` : "Ends the agent's work."),
+  rejectEnds: (id, dependents) => (id ? `Ends ${id}${dependents.length ? `; ${dependents.length > 8 ? plural(dependents.length, 'sub-task') : dependents.join(', ')} ${dependents.length === 1 ? 'is' : 'are'} skipped` : ''}.` : "Ends the agent's work."),
   alwaysWhat: 'Allow these calls from now on',
   alwaysWhere: 'Where',
   scopes: { run: 'in this run', conversation: 'in this conversation', workspace: 'in this folder', everywhere: 'everywhere' },

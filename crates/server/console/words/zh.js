@@ -151,7 +151,7 @@ export const chinese = {
   editOnce: '只执行新的内容，且只执行一次。',
   guideLabel: '应该改做什么？此调用不会执行。',
   rejectLabel: '原因（可不填）',
-  rejectEnds: (id, dependents) => (id ? `结束 ${id}${dependents.length ? `；跳过 ${dependents.join('、')}` : ''}。` : '结束该代理的工作。'),
+  rejectEnds: (id, dependents) => (id ? `结束 ${id}${dependents.length ? `；跳过 ${dependents.length > 8 ? `${dependents.length} 个子任务` : dependents.join('、')}` : ''}。` : '结束该代理的工作。'),
   alwaysWhat: '今后允许这些调用',
   alwaysWhere: '范围',
   scopes: { run: '此运行', conversation: '此对话', workspace: '此文件夹', everywhere: '所有地方' },
