@@ -46,6 +46,7 @@ async function openLarge(page, entrance, id, count) {
   const started = Date.now() - 60_000;
   await page.route(new RegExp(`/v1/runs/${id}`), (route) => (route.request().url().includes('/events')
     ? undefined // Never answered: events come from `feed`.
+    : route.request().url().includes('/outputs/') ? route.fulfill({ json: { run: id, handle: 'a2.1', text: Array.from({ length: 60 }, (_, at) => `line ${at + 1}`).join('\n') } })
     : route.fulfill({ json: { run: id, state: 'running', goal: report.goal, workspace: '/srv', created_at: started, ended_at: null, seq: 1, pending_messages: [], report } })));
   await page.goto(`${entrance.address}/runs/${id}`);
   await page.locator('.plan').waitFor();
@@ -537,6 +538,29 @@ export const tests = {
     assert.equal(await page.evaluate(() => document.querySelector('.inspector-body').scrollTop), scrolled);
     assert.equal(await page.locator('.guidance textarea').inputValue(), 'being typed');
     await page.locator('.stack-head .stack-tally', { hasText: '854' }).waitFor();
+    clean(page);
+  },
+
+  async host_5_the_output_of_a_call_is_loaded_when_it_is_opened({ entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    await openLarge(page, entrance, 'outputs', 24);
+    await page.evaluate(async () => {
+      const { runModel } = await import('/console/run-model.js');
+      const run = runModel('outputs');
+      const events = [
+        { event: 'subtask_started', scope: 'run', subtask: 'header-20', agent: 2 },
+        { event: 'agent_started', scope: 'a2', role: { sub: 'implement' }, caller: null },
+        { event: 'tool_started', scope: 'a2', effect: 'a2.1', tool: 'execute_command', parameters: { command: ['seq', '60'] }, subtask: 'header-20' },
+        { event: 'tool_finished', scope: 'a2', effect: 'a2.1', tool: 'execute_command', success: true, duration: 4 },
+      ];
+      events.forEach((event, at) => run.take({ ...event, seq: at + 2, at: Date.now() }, `${at + 2}.1`));
+    });
+    await page.locator('[data-task="header-20"]').click();
+    await page.locator('.inspector .call-row', { hasText: 'seq 60' }).click();
+    await page.locator('.inspector .result', { hasText: 'line 20' }).waitFor();
+    assert.ok(!(await page.locator('.inspector .result').innerText()).includes('line 21'), 'a long output is folded');
+    await page.getByRole('button', { name: 'Show all 60 lines' }).click();
+    await page.locator('.inspector .result', { hasText: 'line 60' }).waitFor();
     clean(page);
   },
 

@@ -61,6 +61,8 @@ export const api = {
   startRun: (body) => send('POST', '/v1/runs', { body }),
   run: (id) => send('GET', run(id)),
   diff: (id) => send('GET', `${run(id)}/diff`),
+  /** The whole output of a call, an agent or an iteration. */
+  output: (id, handle) => send('GET', `${run(id)}/outputs/${encodeURIComponent(handle)}`),
   undoPreview: (id, options) => send('GET', `${run(id)}/undo${query(options)}`),
   undo: (id, body) => send('POST', `${run(id)}/undo`, { body }),
   guide: (id, body) => send('POST', `${run(id)}/guidance`, { body }),

@@ -10,11 +10,12 @@ const MOST = 40;
 const FIRST = 20;
 const whole = new Set();
 
-/** @param {{opened: Map, isAlone?: boolean}} how `opened` has what the user opened and closed */
-export function callBlock(call, { opened, isAlone = false }) {
+/** @param {{opened: Map, run: Object, isAlone?: boolean}} how `opened` has what the user opened and closed */
+export function callBlock(call, { opened, run, isAlone = false }) {
   const state = call.isPlanned ? 'waiting' : call.success === undefined ? 'running' : call.success ? 'succeeded' : 'failed';
   const diffs = (call.changes ?? []).filter((change) => change.diff);
   const isOpen = opened.get(call.effect) ?? (state === 'failed' || diffs.length > 0 || isAlone);
+  if (isOpen && call.success !== undefined && call.output === undefined && !diffs.length && !call.isPlanned) run.loadOutput(call);
   const toggle = () => {
     opened.set(call.effect, !isOpen);
     repaint();
@@ -46,6 +47,7 @@ function body(call, diffs) {
     diffs.map((change) => h('div', { key: change.path ?? change.from, class: 'call-diff' }, h('p', { class: 'muted file' }, visible(change.path ?? '')), memo(`diff/${call.effect}/${change.path}`, [change.diff, whole.has(`${call.effect}/${change.path}`)], () => diffView(change.diff, { all: whole.has(`${call.effect}/${change.path}`), showAll: () => (whole.add(`${call.effect}/${change.path}`), repaint()) })))),
     call.error && call.output && h('p', { class: 'call-error' }, visible(call.error)),
     output && !diffs.length && result(call, output),
+    call.isOutputAsked && call.output === undefined && h('p', { class: 'muted file' }, words.loading),
   ];
 }
 

@@ -18,7 +18,7 @@ export function conversation(run, agent, opened) {
   const blocks = [];
   let calls = [];
   const flush = () => {
-    if (calls.length) blocks.push(callCard(calls, opened));
+    if (calls.length) blocks.push(callCard(run, calls, opened));
     calls = [];
   };
   for (const item of agent.items.slice(from)) {
@@ -78,16 +78,16 @@ function finalCall(content) {
 }
 
 /** A card of calls; neighbours that only read and succeeded are one group. */
-function callCard(calls, opened) {
+function callCard(run, calls, opened) {
   const rows = [];
   for (let at = 0; at < calls.length; ) {
     let end = at;
     while (end < calls.length && isRead(calls[end]) && calls[end].success) end++;
     if (end - at >= 4) {
-      rows.push(h('details', { class: 'call-group', key: `g${calls[at].effect}` }, h('summary', { class: 'call-row' }, glyph('succeeded'), h('b', null, words.reads(end - at))), calls.slice(at, end).map((call) => callBlock(call, { opened }))));
+      rows.push(h('details', { class: 'call-group', key: `g${calls[at].effect}` }, h('summary', { class: 'call-row' }, glyph('succeeded'), h('b', null, words.reads(end - at))), calls.slice(at, end).map((call) => callBlock(call, { opened, run }))));
       at = end;
     } else {
-      rows.push(callBlock(calls[at], { opened }));
+      rows.push(callBlock(calls[at], { opened, run }));
       at++;
     }
   }

@@ -112,7 +112,7 @@ function planCalls(run, iteration, task) {
   const effects = new Set((iteration.subtasks.get(task.id)?.observation?.finding?.calls ?? []).map((call) => call.effect));
   const started = [...run.calls.values()].filter((call) => effects.has(call.effect) || (call.subtask === task.id && !iteration.subtasks.get(task.id)?.observation));
   const shown = started.length ? started : (task.calls ?? []).map((call, at) => ({ effect: `planned-${at}`, ...call, isPlanned: true }));
-  return h('div', { class: 'calls card' }, shown.map((call) => callBlock(call, { opened, isAlone: shown.length === 1 })));
+  return h('div', { class: 'calls card' }, shown.map((call) => callBlock(call, { opened, run, isAlone: shown.length === 1 })));
 }
 
 function result(known, state) {

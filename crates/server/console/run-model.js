@@ -215,6 +215,15 @@ export class RunModel {
     return call;
   }
 
+  /** Loads the output of a call that has ended: events do not have it before their sub-task has ended, and may shorten it. */
+  async loadOutput(call) {
+    if (call.isOutputAsked) return;
+    call.isOutputAsked = true;
+    const text = await api.output(this.id, call.effect).then((output) => output.text, () => '');
+    call.output ??= text;
+    this.changed();
+  }
+
   /** The sub-task that an agent works for, directly or for an agent that called it. */
   subtaskOf(agent) {
     for (let at = agent, steps = 0; at && steps < 20; at = at.caller && this.agentIn(at.caller), steps++) if (at.subtask) return at.subtask;
