@@ -53,10 +53,15 @@ function choose() {
 }
 
 let wasTitle = '';
+let isFirst = true;
 
 function paint() {
   const { title, main, aside } = overview.connection.signedOut ? signedOut() : page ? page.view() : missing();
-  render(document.getElementById('app'), shell({ title, main, aside, name: pageName?.split('/')[0] ?? 'missing' }));
+  const app = document.getElementById('app');
+  // The frame in index.html is shown until the modules have arrived.
+  if (isFirst) app.replaceChildren();
+  isFirst = false;
+  render(app, shell({ title, main, aside, name: pageName?.split('/')[0] ?? 'missing' }));
   const waits = waitingCount();
   const full = `${waits ? `(${waits}) ` : ''}${title} · Dirigent`;
   if (full !== wasTitle) document.title = wasTitle = full;
