@@ -24,6 +24,9 @@ export function inspector(page) {
   const stack = query.stack && !query.task && iterationStack(page);
   const showsWaits = (waits.length > 0 || over.length > 0) && !query.task && !stack;
   const agent = query.task ? run.agents.get(page.selectedAgent()) : null;
+  // A list, and what has ended, are read from their top.
+  const talking = query.task ? agent : run.agents.get(1);
+  follower.only(() => run.isRunning && Boolean(talking) && !talking.isEnded);
   const subject = showsWaits ? null : stack ? stackSubject(page, stack) : subjectOf(page, agent);
   return h('aside', {
     class: `inspector ${query.task || stack ? 'is-open' : ''}`, 'aria-label': showsWaits ? words.places.Waiting : subject.title, ref: (node) => setInspectorWidth(node.closest('.shell') ?? document.querySelector('.shell'), keptInspectorWidth()),
@@ -32,7 +35,7 @@ export function inspector(page) {
   waits.length > 0 && (query.task || stack) && h('div', { class: 'inspector-tabs' },
     h('button', { class: 'quiet', onclick: () => page.select({ task: null, call: null, stack: null }) }, glyph('needs'), words.places.Waiting, h('span', { class: 'count' }, waits.length)),
     h('span', { class: 'chosen cut' }, visible(query.task ?? stack.title))),
-  showsWaits ? waitingCards(page, [...waits, ...over]) : [subject.head, h('div', { class: 'inspector-body', key: query.task ?? stack?.id ?? 'lead', onscroll: stack ? repaint : null, ref: follower.attach }, subject.body), follower.notice()]);
+  showsWaits ? waitingCards(page, [...waits, ...over]) : [subject.head, h('div', { class: 'inspector-body', key: query.task ?? stack?.id ?? 'lead', onscroll: stack ? repaint : null, ref: stack ? null : follower.attach }, subject.body), !stack && follower.notice()]);
 }
 
 const iterationStack = (page) => page.iteration.plan && stacksOf(page.iteration.plan).find((stack) => stack.id === page.query.stack);

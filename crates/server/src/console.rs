@@ -26,7 +26,16 @@ use crate::service::Service;
 
 /// The first part of the addresses that answer with the page, besides `/`.
 const PAGES: [&str; 10] = [
-    "waiting", "runs", "chats", "workflows", "services", "agents", "prompts", "memory", "usage", "settings",
+    "waiting",
+    "runs",
+    "chats",
+    "workflows",
+    "services",
+    "agents",
+    "prompts",
+    "memory",
+    "usage",
+    "settings",
 ];
 
 /// The page and its files load nothing from elsewhere, run no inline script, and are never framed.

@@ -113,8 +113,14 @@ async fn host_5_without_a_session_a_browser_is_told_how_to_get_the_link() {
         assert_eq!(page.status, 401, "{path}");
         assert_eq!(page.header("content-type"), "text/html; charset=utf-8", "{path}");
         assert_eq!(page.header("content-security-policy"), POLICY, "{path}");
-        assert!(page.body.contains("<code>dirigent serve</code> prints a link"), "{path}");
-        assert!(!page.body.contains("<script") && !page.body.contains("guessed"), "{path}");
+        assert!(
+            page.body.contains("<code>dirigent serve</code> prints a link"),
+            "{path}"
+        );
+        assert!(
+            !page.body.contains("<script") && !page.body.contains("guessed"),
+            "{path}"
+        );
     }
     // Programs get a problem, as everywhere else.
     assert_eq!(stranger.get("/").await.problem(), (401, "no_token".to_owned()));
