@@ -1,8 +1,8 @@
 //! `/`: the console, and where a browser exchanges the token in its link for the cookie of a session; and `/health`.
 
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode};
 use axum::http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 

@@ -11,9 +11,9 @@ use crate::mcp::McpEndpoint;
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
-    access, agents, all_runs, approval_rules, approvals, completion, console, conversations, decisions, entrance,
-    idempotency, mcp_services, memory, messages, openapi, passthrough, permits, reference, run_changes, runs,
-    steering, system_prompts, usage, workflows,
+    access, agents, all_runs, approval_rules, approvals, completion, console, conversations, decisions,
+    entrance, idempotency, mcp_services, memory, messages, openapi, passthrough, permits, reference,
+    run_changes, runs, steering, system_prompts, usage, workflows,
 };
 
 /// All addresses, each behind the checks of access and of the number of requests.
