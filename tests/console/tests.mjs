@@ -241,6 +241,15 @@ export const tests = {
     assert.equal(await page.locator('.turn').count(), 2);
     await checkAccess(page, 'chat');
     await compare(page, 'chat');
+    // The menu of workflows, by keys.
+    await page.locator('#composer').fill('/re');
+    await page.locator('.slash-item[aria-selected=true]', { hasText: '/rename_symbol' }).waitFor();
+    await checkAccess(page, 'slash menu');
+    await shot(page, 'chat-slash-menu');
+    await page.keyboard.press('ArrowDown');
+    await page.locator('.slash-item[aria-selected=true]', { hasText: '/replace_text' }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/workflows\/replace_text/);
     clean(page);
   },
 

@@ -46,7 +46,7 @@ function body(call, diffs) {
     h('pre', { class: `code parameters ${kind}`, tabindex: 0 }, h('code', null, visible(kind === 'command' ? `$ ${text}` : kind === 'json' ? compact(call.parameters) : text), Object.keys(rest).length ? `\n${visible(compact(rest))}` : '')),
     diffs.map((change) => h('div', { key: change.path ?? change.from, class: 'call-diff' }, h('p', { class: 'muted file' }, visible(change.path ?? '')), memo(`diff/${call.effect}/${change.path}`, [change.diff, whole.has(`${call.effect}/${change.path}`)], () => diffView(change.diff, { all: whole.has(`${call.effect}/${change.path}`), showAll: () => (whole.add(`${call.effect}/${change.path}`), repaint()) })))),
     call.error && call.output && h('p', { class: 'call-error' }, visible(call.error)),
-    output && !diffs.length && result(call, output),
+    output.trim() && !diffs.length && result(call, output),
     call.isOutputAsked && call.output === undefined && h('p', { class: 'muted file' }, words.loading),
   ];
 }

@@ -37,7 +37,7 @@ function ordered(key, tasks, scroller) {
   let order = orders.get(key);
   const isSame = order && order.filter((row) => row.id).length === tasks.length && order.every((row) => row.group || byId.has(row.id));
   if (!isSame || !isInUse(scroller)) orders.set(key, (order = sorted(tasks)));
-  const counts = Map.groupBy ? Map.groupBy(tasks, groupOf) : new Map(GROUPS.map(([name]) => [name, tasks.filter((task) => groupOf(task) === name)]));
+  const counts = Map.groupBy(tasks, groupOf);
   return {
     rows: order.map((row) => (row.group ? { ...row, count: counts.get(row.group)?.length ?? 0 } : byId.get(row.id))),
     changed: order.filter((row) => row.id && groupOf(byId.get(row.id)) !== row.in).length,

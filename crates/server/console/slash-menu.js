@@ -17,7 +17,9 @@ export function slashMenu({ onChoose }) {
   return {
     fieldProps: (text) => {
       const found = matches(text);
-      return found.length ? { 'aria-controls': 'slash-menu', 'aria-activedescendant': `slash-${Math.min(chosen, found.length - 1)}`, 'aria-autocomplete': 'list' } : {};
+      // The list is there before the first `/`.
+      const onfocus = () => void workflows();
+      return found.length ? { onfocus, 'aria-controls': 'slash-menu', 'aria-activedescendant': `slash-${Math.min(chosen, found.length - 1)}`, 'aria-autocomplete': 'list' } : { onfocus };
     },
     /** Takes a key of the field; returns true if the menu used it. */
     key(event, text) {

@@ -32,7 +32,7 @@ function reason({ reason: given }) {
 function remaining({ remaining: left }) {
   if (!left?.length) return null;
   return h('section', null, h('h2', { class: 'section-title' }, words.remaining), h('ul', { class: 'plain-list' }, left.map((one, at) =>
-    h('li', { key: at }, h('b', null, visible(one.title ?? one.subtask ?? one.id ?? '')), ' ', h('span', { class: 'muted' }, visible(typeof one.reason === 'string' ? one.reason : one.reason ? failureText(one.reason) : one.because ?? ''))))));
+    h('li', { key: at }, visible(one)))));
 }
 
 /** A run that ended at a limit goes on with a higher one. */

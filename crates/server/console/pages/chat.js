@@ -96,7 +96,7 @@ export class Chat {
 
   spent(usage) {
     if (!usage) return '';
-    return [`${tokens((usage.input_tokens ?? 0) + (usage.output_tokens ?? 0))} ${words.tokens}`, usage.cost && cost(usage.cost)].filter(Boolean).join(' · ');
+    return [words.tokenCount(tokens((usage.input_tokens ?? 0) + (usage.output_tokens ?? 0))), usage.cost && cost(usage.cost)].filter(Boolean).join(' · ');
   }
 
   turn(turn, isLast) {
