@@ -55,6 +55,7 @@ export class Service {
     const home = path.join(root, 'home');
     const env = { PATH: process.env.PATH, HOME: home, XDG_DATA_HOME: data, XDG_CONFIG_HOME: path.join(home, 'config'), XDG_STATE_HOME: path.join(home, 'state'), XDG_CACHE_HOME: path.join(home, 'cache'), PYTHONDONTWRITEBYTECODE: '1', SHOP_TOKEN: 'not-for-the-page' };
     this.child = spawn(process.env.DIRIGENT_TEST_BINARY, ['serve', '--listen', `127.0.0.1:${this.port}`, '--workspace', workspace, '--model', 'offline'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+    killAtExit(this.child);
     await untilPrinted(this.child, 'Listening');
     this.address = `http://127.0.0.1:${this.port}`;
   }
@@ -101,9 +102,13 @@ export async function entrance(service) {
   if (!proxy) return { address: service.address, link: `${service.address}/?token=${service.token}`, close() {} };
   const [command, ...given] = proxy.split(' ');
   const child = spawn(command, [...given, service.address, service.tokenFile], { stdio: ['ignore', 'pipe', 'inherit'] });
+  killAtExit(child);
   const address = (await untilPrinted(child, 'http://')).match(/http:\/\/\S+/)[0];
   return { address, link: `${address}/`, close: () => child.kill() };
 }
+
+/** Whatever ends the tests, nothing that they started stays. */
+const killAtExit = (child) => process.once('exit', () => child.kill('SIGKILL'));
 
 function untilPrinted(child, text) {
   return new Promise((resolve, reject) => {

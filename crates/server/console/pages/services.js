@@ -62,7 +62,7 @@ export class Services extends LoadedPage {
       service.last_start?.error && h('p', { class: 'notice bad' }, glyph('failed'), h('span', null, visible(service.last_start.error))),
       h('dl', { class: 'facts wide-facts' },
         serviceFacts(settings).map(([name, ...value]) => [h('dt', null, name), h('dd', null, value)])),
-      h('section', null, h('h3', { class: 'section-title' }, words.tools), h('ul', { class: 'plain-list' }, service.tools.map((tool) => h('li', { key: tool.name }, h('code', null, visible(tool.name)), ' ', h('span', { class: 'muted' }, visible(tool.summary ?? '')))))),
+      service.tools.length > 0 && h('section', null, h('h3', { class: 'section-title' }, words.tools), h('ul', { class: 'plain-list' }, service.tools.map((tool) => h('li', { key: tool.name }, h('code', null, visible(tool.name)), ' ', h('span', { class: 'muted' }, visible(tool.summary ?? '')))))),
       h('section', null, h('h3', { class: 'section-title' }, words.log, log?.at ? h('span', { class: 'count' }, ago(log.at)) : null),
         h('pre', { class: 'code', tabindex: 0, role: 'log', 'aria-live': 'off' }, h('code', null, visible([].concat(log?.stderr ?? []).join('\n')) || words.logEmpty)))];
   }
