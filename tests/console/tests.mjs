@@ -228,6 +228,28 @@ export const tests = {
     clean(page);
   },
 
+  async host_5_a_plan_is_approved_before_it_is_carried_out({ service, entrance, browser }) {
+    const page = await openPage(browser, entrance);
+    await page.locator('.goal-composer select').selectOption('plan');
+    const before = service.file('ledger/amount.py');
+    const [, name] = before.match(/def (parse_\w+)/);
+    await startGoal(page, `Find all usages of \`${name}\` and rename it to \`read_amount\``);
+    const card = page.locator('article.request');
+    await card.locator('.plan-card li').nth(7).waitFor();
+    assert.equal(service.file('ledger/amount.py'), before);
+    await card.getByRole('button', { name: /^Approve/ }).and(page.locator(':enabled')).waitFor();
+    await checkAccess(page, 'plan card');
+    await shot(page, 'run-plan-card');
+    await card.focus();
+    await page.keyboard.press('a');
+    await ended(page, 'Goal achieved');
+    assert.ok(service.file('ledger/amount.py').includes('read_amount'));
+    // Other tests find the old name.
+    const { run } = await service.post('/v1/runs', { goal: `Find all usages of \`read_amount\` and rename it to \`${name}\`` });
+    while ((await service.get(`/v1/runs/${run}`)).state === 'running') await new Promise((resolve) => setTimeout(resolve, 100));
+    clean(page);
+  },
+
   async host_5_conversation({ entrance, browser }) {
     const page = await openPage(browser, entrance, { path: '/chats' });
     await page.getByRole('button', { name: 'New chat' }).click();

@@ -5,7 +5,7 @@ import { callSummary } from './tool-text.js';
 import { visible } from './format.js';
 import { words } from './words.js';
 
-export const planCard = (plan) => h('div', { class: 'plan-card' },
+export const planCard = (plan) => h('div', { class: 'plan-card', tabindex: 0, role: 'group', 'aria-label': words.planLabel },
   plan?.summary && h('p', null, inline(visible(plan.summary))),
   h('ol', null, (plan?.subtasks ?? []).map((subtask) => h('li', { key: subtask.id },
     h('b', null, visible(subtask.title ?? subtask.id)), ' ', h('code', null, visible(subtask.id)),

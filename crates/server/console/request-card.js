@@ -73,7 +73,7 @@ function approval(given, card, isMain, expired) {
   const shown = isCut ? text.slice(0, SIGNS).split('\n').slice(0, LINES).join('\n') : text;
   const who = item.agent ?? words.thePlan;
   const facts = [
-    item.workspace && [kind === 'command' ? words.facts.in : words.columns.folder, h('code', null, visible(item.workspace))],
+    item.workspace && [kind === 'command' ? words.facts.in : words.facts.folder, h('code', null, visible(item.workspace))],
     item.parameters?.connection && [words.facts.connection, h('code', null, visible(item.parameters.connection))],
     item.network !== undefined && [words.facts.network, item.network ? words.facts.yes : words.facts.no],
     ...Object.entries(rest).filter(([name]) => name !== 'connection').map(([name, value]) => [name, h('code', null, visible(typeof value === 'string' ? value : JSON.stringify(value)))]),

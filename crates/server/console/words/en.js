@@ -142,7 +142,7 @@ export const english = {
   byAgent: (name) => `by ${name}`,
   asksYou: 'asks you',
   askedBy: (who) => `${who} asks you`,
-  facts: { in: 'in', connection: 'connection', network: 'network', yes: 'yes', no: 'no', then: 'then', expires: 'expires', digest: 'digest' },
+  facts: { folder: 'folder', in: 'in', connection: 'connection', network: 'network', yes: 'yes', no: 'no', then: 'then', expires: 'expires', digest: 'digest' },
   dependents: (count) => `${plural(count, 'sub-task')} after it`,
   callIsCut: (lines) => `This call is not shown whole: it has ${plural(lines, 'line')}. Approve is off until the rest is shown.`,
   showTheRest: 'Show the rest',

@@ -137,7 +137,7 @@ export const chinese = {
   byAgent: (name) => `由 ${name} 执行`,
   asksYou: '问您',
   askedBy: (who) => `${who} 问您`,
-  facts: { in: '位置', connection: '连接', network: '网络', yes: '是', no: '否', then: '随后', expires: '过期', digest: 'digest' },
+  facts: { folder: '文件夹', in: '位置', connection: '连接', network: '网络', yes: '是', no: '否', then: '随后', expires: '过期', digest: 'digest' },
   dependents: (count) => `之后有 ${count} 个子任务`,
   callIsCut: (lines) => `此调用未完整显示：共 ${lines} 行。显示其余部分之前不能批准。`,
   showTheRest: '显示其余部分',
