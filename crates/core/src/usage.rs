@@ -75,3 +75,56 @@ impl std::ops::AddAssign for UsageTotals {
         self.tool_time += other.tool_time;
     }
 }
+
+impl std::ops::Sub for UsageTotals {
+    type Output = UsageTotals;
+
+    /// Subtracts each amount and time, saturating at zero.
+    fn sub(self, part: UsageTotals) -> UsageTotals {
+        UsageTotals {
+            usage: self.usage - part.usage,
+            malformed: self.malformed.saturating_sub(part.malformed),
+            model_time: Millis(self.model_time.0.saturating_sub(part.model_time.0)),
+            tool_time: Millis(self.tool_time.0.saturating_sub(part.tool_time.0)),
+        }
+    }
+}
+
+impl UsageReport {
+    /// Returns what was used after an earlier report of the same run. Models and agents that used nothing since then are left out.
+    pub fn since(self, earlier: &UsageReport) -> UsageReport {
+        UsageReport {
+            total: self.total - earlier.total,
+            active_time: Millis(self.active_time.0.saturating_sub(earlier.active_time.0)),
+            models: models_since(self.models, &earlier.models),
+            agents: self
+                .agents
+                .into_iter()
+                .filter_map(|agent| agent_since(agent, &earlier.agents))
+                .collect(),
+        }
+    }
+}
+
+fn agent_since(agent: AgentUsage, earlier: &[AgentUsage]) -> Option<AgentUsage> {
+    let Some(known) = earlier.iter().find(|known| known.agent == agent.agent) else {
+        return Some(agent);
+    };
+    let totals = agent.totals - known.totals;
+    (totals != UsageTotals::default()).then(|| AgentUsage {
+        totals,
+        models: models_since(agent.models, &known.models),
+        ..agent
+    })
+}
+
+fn models_since(models: Vec<ModelUsage>, earlier: &[ModelUsage]) -> Vec<ModelUsage> {
+    let since = models.into_iter().map(|model| {
+        let known = earlier.iter().find(|known| known.model == model.model);
+        let totals = known.map_or(model.totals, |known| model.totals - known.totals);
+        ModelUsage { totals, ..model }
+    });
+    since
+        .filter(|model| model.totals != UsageTotals::default())
+        .collect()
+}

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use dirigent_core::agent_spec::AgentSpec;
 use dirigent_core::id::RunId;
 use dirigent_core::limits::RunLimits;
-use dirigent_core::prompt::SharedProject;
+use dirigent_core::prompt::{OutputHandle, SharedProject};
 use dirigent_core::recording::Recording;
 use dirigent_core::spec::{PreparatoryRequest, RunSpec, Worktree};
 use dirigent_core::steering::Steering;
+use dirigent_core::usage::UsageReport;
 use dirigent_core::view::{Event, RunView};
 use dirigent_mcp::McpServices;
 use dirigent_runtime::{
-    Events, Orchestrator, PendingMessage, Resume, RunHandle, RunServices, SteerOutcome, UserPresence,
-    WhenShared, check_message, pending_messages, read_run, record_run,
+    Events, Orchestrator, OutputText, PendingMessage, Resume, RunHandle, RunServices, SteerOutcome,
+    UserPresence, WhenShared, check_message, output_text, pending_messages, read_run, read_run_until,
+    record_run,
 };
 use dirigent_store::{Journal, MessageId, MessageState, RunFilter, RunPage, RunRecord};
 use dirigent_tools::{Confinement, repository_summary};
@@ -499,6 +501,38 @@ impl Dirigent {
     /// An error of the journal.
     pub async fn read(&self, run: RunId) -> Result<(RunView, Vec<Event>), DirigentError> {
         self.reading(move |journal| read_run(journal, run)).await
+    }
+
+    /// Returns what a run itself has used. A fork has not used what it shares with its source.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn usage(&self, run: RunId) -> Result<UsageReport, DirigentError> {
+        self.reading(move |journal| {
+            let (view, _) = read_run(journal, run)?;
+            let whole = view.usage_report();
+            match journal.run(run)?.forked_from {
+                Some(point) if point.seq > 0 => {
+                    let shared = read_run_until(journal, run, point.seq)?;
+                    Ok(whole.since(&shared.usage_report()))
+                }
+                Some(_) | None => Ok::<_, DirigentError>(whole),
+            }
+        })
+        .await
+    }
+
+    /// Returns an output of a run by its handle, as agents read it with the tool `read_output`; `None` if the run has no such output.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn output(
+        &self,
+        run: RunId,
+        handle: OutputHandle,
+    ) -> Result<Option<OutputText>, DirigentError> {
+        self.reading(move |journal| output_text(journal, run, handle))
+            .await
     }
 
     /// The path of the journal's file, with links resolved.

@@ -14,6 +14,7 @@ use crate::config::ConfigError;
 use crate::memory::MemoryError;
 use crate::services::ServiceError;
 use crate::system_prompts::SystemPromptError;
+use crate::undo::RefusedPath;
 use crate::workflows::WorkflowError;
 
 /// Why an operation of [`Dirigent`](crate::Dirigent) or its [`Builder`](crate::Builder) failed.
@@ -114,10 +115,10 @@ pub enum DirigentError {
     #[error(transparent)]
     Repository(#[from] RepositoryError),
     /// Some paths cannot be undone, so nothing was undone.
-    #[error("nothing was undone: {refused} {} cannot be undone", if *refused == 1 { "file" } else { "files" })]
+    #[error("nothing was undone: {}", refused_paths(refused))]
     UndoRefused {
-        /// The number of paths in [`Undo::refused`](crate::Undo::refused).
-        refused: usize,
+        /// The paths of [`Undo::refused`](crate::Undo::refused), with the reasons. At least one.
+        refused: Vec<RefusedPath>,
     },
     /// The memory refuses a fact, or does not contain it.
     #[error(transparent)]
@@ -162,4 +163,19 @@ impl From<StoreError> for DirigentError {
     fn from(error: StoreError) -> Self {
         DirigentError::Runtime(RuntimeError::Journal(error.into()))
     }
+}
+
+/// The maximum number of paths that the message of a refused undo names.
+const MAX_REFUSED_PATHS: usize = 5;
+
+/// Names the paths that cannot be undone with the reasons, the first ones if there are many.
+fn refused_paths(refused: &[RefusedPath]) -> String {
+    let named = refused.iter().take(MAX_REFUSED_PATHS);
+    let mut named: Vec<String> = named
+        .map(|refused| format!("{} {}", refused.path, refused.reason))
+        .collect();
+    if refused.len() > MAX_REFUSED_PATHS {
+        named.push(format!("and {} more", refused.len() - MAX_REFUSED_PATHS));
+    }
+    named.join("; ")
 }

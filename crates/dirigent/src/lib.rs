@@ -85,6 +85,7 @@ pub use dirigent_core::mode::Mode;
 pub use dirigent_core::phase::Phase;
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
+pub use dirigent_core::prompt::{OutputHandle, ParseHandleError};
 pub use dirigent_core::question::{OpenQuestion, Question, SelectionError, select_question};
 pub use dirigent_core::recording::{Difference, Recording};
 pub use dirigent_core::run::Report;
@@ -95,7 +96,8 @@ pub use dirigent_core::view::{Event, EventKind, RunView};
 pub use dirigent_mcp as mcp;
 pub use dirigent_offline::OfflineModel;
 pub use dirigent_runtime::{
-    Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence, WhenShared,
+    Delta, Events, OutputText, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence,
+    WhenShared,
 };
 pub use dirigent_store::{
     ConversationFilter, JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState, PausedRuns,

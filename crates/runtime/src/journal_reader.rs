@@ -18,6 +18,16 @@ pub fn read_run(journal: &dyn RunLog, run: RunId) -> Result<(RunView, Vec<Event>
     replay_entries(run, read_entries(journal, run)?)
 }
 
+/// Rebuilds a run as it was after its entry with the number `seq`.
+///
+/// # Errors
+/// As for [`read_run`]; [`RuntimeError::NeverBegan`] if `seq` is 0.
+pub fn read_run_until(journal: &dyn RunLog, run: RunId, seq: u64) -> Result<RunView, RuntimeError> {
+    let entries = read_entries(journal, run)?.into_iter();
+    let (view, _) = replay_entries(run, entries.take_while(|entry| entry.seq <= seq))?;
+    Ok(view)
+}
+
 /// Rebuilds a run from its journal entries.
 pub(crate) fn read_view(journal: &dyn RunLog, run: RunId) -> Result<RunView, RuntimeError> {
     Ok(read_run(journal, run)?.0)

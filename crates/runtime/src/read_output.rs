@@ -20,7 +20,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::text::Readable;
 use crate::error::RuntimeError;
@@ -71,6 +71,56 @@ struct Parameters {
     start_line: Option<usize>,
     end_line: Option<usize>,
     pattern: Option<String>,
+}
+
+/// An output of a run as text, as the tool `read_output` shows it: the long strings of the result without escapes or, if there are none, one
+/// line for each value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OutputText {
+    /// The whole text.
+    pub text: String,
+    /// The name of each long string, such as `output.stdout`, and the line of `text` with which it begins, from 1. Empty if the result has
+    /// no long strings.
+    pub texts: Vec<(String, usize)>,
+    /// The other values of the result. Empty if there are none, or if they are part of `text`.
+    pub other_values: Map<String, Value>,
+}
+
+impl OutputText {
+    /// Returns the number of the last line. The lines of a file that was read have the numbers of the file; other lines are numbered from 1.
+    pub fn last_line(&self) -> usize {
+        NumberedText::new(&self.text).last
+    }
+
+    /// Returns the lines with these numbers, numbered as for [`OutputText::last_line`].
+    pub fn lines(&self, first: usize, last: usize) -> String {
+        let text = NumberedText::new(&self.text);
+        let lines = text.range(first, last);
+        lines.flat_map(|(_, line)| [line, "\n"]).collect()
+    }
+}
+
+/// Reads an output that is recorded in the journal; `None` if the run has no output with this handle (PAOR-6). A run that is a turn of a
+/// conversation also has the outputs of the turns before it.
+///
+/// # Errors
+/// The journal cannot be read, or has no such run.
+pub fn output_text(
+    journal: &dyn RunLog,
+    run: RunId,
+    handle: OutputHandle,
+) -> Result<Option<OutputText>, RuntimeError> {
+    let run = run_with(journal, run, handle)?;
+    let found = find(journal, run, handle)?;
+    Ok(found.map(|found| {
+        let Readable { text, texts, rest } = Readable::from_result(&found);
+        OutputText {
+            text,
+            texts,
+            other_values: rest,
+        }
+    }))
 }
 
 /// The requested part of an output.

@@ -31,7 +31,7 @@ pub(crate) struct EventsQuery {
 
 /// Streams the states of all runs as they change, with `Accept: text/event-stream`; otherwise returns all as a snapshot, with the sequence number after which the stream
 /// goes on.
-#[utoipa::path(get, path = "/v1/events", tag = "Runs", params(EventsQuery),
+#[utoipa::path(get, path = "/v1/events", tag = "Runs", params(EventsQuery, schemas::LastEventHeader),
     responses((status = 200, description = "The snapshot, or the stream", body = schemas::RunStates)))]
 pub(crate) async fn events(
     State(service): State<Service>,

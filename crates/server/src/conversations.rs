@@ -7,15 +7,14 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use dirigent::{
-    Conversation, ConversationChanges, ConversationFilter, ConversationSettings, Mode, RunRecord,
-    Steering,
+    Conversation, ConversationChanges, ConversationFilter, ConversationSettings, Mode, RunRecord, Steering,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::entrance::json_response;
-use crate::event_stream::{self, Previews, Watched};
+use crate::event_stream::{self, Position, Previews, Watched, invalid_position};
 use crate::input::{Input, OptionalInput, Parameters, Segments, list_length};
 use crate::limits::Money;
 use crate::private_files::workspace;
@@ -52,7 +51,7 @@ pub(crate) struct NewConversation {
 }
 
 /// Creates a conversation.
-#[utoipa::path(post, path = "/context", tag = "Conversations", request_body = NewConversation, responses((status = 201, description = "The conversation, with its address in `Location`", body = schemas::Conversation)))]
+#[utoipa::path(post, path = "/context", tag = "Conversations", request_body = NewConversation, responses((status = 201, description = "The conversation, with its address in `Location`", body = schemas::Conversation, headers(("Location" = String, description = "The address of what was created")))))]
 pub(crate) async fn create(
     State(service): State<Service>,
     OptionalInput(new): OptionalInput<NewConversation>,
@@ -247,7 +246,7 @@ pub(crate) struct EventsQuery {
 }
 
 /// Streams the events of a turn.
-#[utoipa::path(get, path = "/context/{conversation}/events", tag = "Conversations", params(schemas::ContextPath, EventsQuery), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The turn has ended, and the client has all its events")))]
+#[utoipa::path(get, path = "/context/{conversation}/events", tag = "Conversations", params(schemas::ContextPath, EventsQuery, schemas::LastEventHeader), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The turn has ended, and the client has all its events")))]
 pub(crate) async fn events(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -255,16 +254,15 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
-    let last = event_stream::last_event_id(&headers).and_then(|id| id.split_once('.'));
-    let wanted =
-        match last {
-            Some((turn, _)) => Some(turn.parse().map_err(|_| {
-                Problem::invalid("`Last-Event-ID` is invalid: it is not an id of this stream")
-            })?),
-            None => query.turn,
-        };
-    let after = last.map(|(_, rest)| rest).or(query.after.as_deref());
-    let after = after.unwrap_or("0").parse()?;
+    let last = event_stream::last_event_id(&headers)
+        .map(turn_position)
+        .transpose()?;
+    let wanted = last.map(|(turn, _)| turn).or(query.turn);
+    let after = match (last, &query.after) {
+        (Some((_, after)), _) => after,
+        (None, Some(after)) => after.parse()?,
+        (None, None) => Position::after_entry(0),
+    };
     let record = turn(&service, &conversation, wanted).await?;
     let watched = Watched {
         run: record.run,
@@ -276,6 +274,16 @@ pub(crate) async fn events(
         (Some(_), None) => Ok(event_stream::stream_rest(&service, watched).await),
         _ => Ok(event_stream::stream(&service, watched)),
     }
+}
+
+/// Reads the id of an event of this stream: the number of its turn, and its position in the turn.
+fn turn_position(id: &str) -> Result<(u32, Position), Problem> {
+    let Some((turn, position)) = id.split_once('.') else {
+        return Err(invalid_position(id));
+    };
+    let turn = turn.parse().map_err(|_| invalid_position(id))?;
+    let position = position.parse().map_err(|_: Problem| invalid_position(id))?;
+    Ok((turn, position))
 }
 
 /// The run of a turn, or of the last one.

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use dirigent::approval_rules::{CallPattern, Within};
 use dirigent::events::Digest;
 use dirigent::{
@@ -215,18 +215,18 @@ async fn check_rule(
 }
 
 /// Decides about a call that waits for approval.
-#[utoipa::path(post, path = "/v1/runs/{run}/approvals/{call}", tag = "Approvals",
-    params(schemas::RunPath, schemas::CallPath), request_body = DecisionInput,
+#[utoipa::path(post, path = "/v1/runs/{run}/approvals/{effect}", tag = "Approvals",
+    params(schemas::RunPath, schemas::EffectPath), request_body = DecisionInput,
     responses(
         (status = 200, description = "The run has accepted it; with `always`, also the `rule`", body = schemas::SentMessage),
         (status = 202, description = "It waits until the run is resumed", body = schemas::SentMessage)))]
 pub(crate) async fn decide(
     State(service): State<Service>,
-    Segments((text, call)): Segments<(String, String)>,
+    Segments((text, id)): Segments<(String, String)>,
     Input(input): Input<DecisionInput>,
 ) -> Result<Response, Problem> {
     let run = service.dirigent.find(&text).await?;
-    let outcome = decide_call(&service, run, effect("call", &call)?, input).await?;
+    let outcome = decide_call(&service, run, effect("effect", &id)?, input).await?;
     match outcome {
         DecisionOutcome::Sent(outcome) => Ok(sent(run, outcome)),
         DecisionOutcome::Saved { rule, sent } => Ok(saved(run, sent, &rule)),
@@ -235,25 +235,29 @@ pub(crate) async fn decide(
 
 /// The answer about a saved rule.
 pub(crate) fn saved(run: RunId, outcome: Option<SteerOutcome>, rule: &Value) -> Response {
-    let state = match outcome {
-        Some(SteerOutcome::Accepted) => "accepted",
-        Some(SteerOutcome::Pending) => "pending",
-        None => "ended",
+    let (status, state) = match outcome {
+        Some(SteerOutcome::Accepted) => (StatusCode::OK, "accepted"),
+        Some(SteerOutcome::Pending) => (StatusCode::ACCEPTED, "pending"),
+        None => (StatusCode::OK, "ended"),
     };
-    json_response(&json!({"run": run, "state": state, "rule": rule}))
+    (
+        status,
+        json_response(&json!({"run": run, "state": state, "rule": rule})),
+    )
+        .into_response()
 }
 
 /// Checks a decision without deciding: the answer is an error if the decision would be refused.
-#[utoipa::path(post, path = "/v1/runs/{run}/approvals/{call}/check", tag = "Approvals",
-    params(schemas::RunPath, schemas::CallPath), request_body = DecisionInput,
+#[utoipa::path(post, path = "/v1/runs/{run}/approvals/{effect}/check", tag = "Approvals",
+    params(schemas::RunPath, schemas::EffectPath), request_body = DecisionInput,
     responses((status = 200, description = "The decision would be accepted; with `always`, also the rule that it would save", body = schemas::CheckedDecision)))]
 pub(crate) async fn check(
     State(service): State<Service>,
-    Segments((text, call)): Segments<(String, String)>,
+    Segments((text, id)): Segments<(String, String)>,
     Input(input): Input<DecisionInput>,
 ) -> Result<Response, Problem> {
     let run = service.dirigent.find(&text).await?;
-    let effect = effect("call", &call)?;
+    let effect = effect("effect", &id)?;
     match input.decided()? {
         Decided::Message(decision) => {
             let message = Steering::Decide { effect, decision };

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use dirigent::Event;
+use axum::http::StatusCode;
+use dirigent::{Event, EventKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -40,6 +41,7 @@ impl PageFilter {
     /// Returns the page of these events, which are all events of a run.
     pub(crate) fn page(&self, events: &[Event]) -> Result<Value, Problem> {
         let limit = list_length("limit", self.limit, 100)?;
+        self.check_kinds()?;
         let of_subtask = self.subtask.as_deref().map(|subtask| scopes_of(subtask, events));
         let mut position = Position::after_entry(0);
         let mut selected: Vec<Value> = Vec::new();
@@ -73,6 +75,20 @@ impl PageFilter {
             "next": next.map(|event| event["id"].clone()),
             "events": page,
         }))
+    }
+
+    /// Refuses a kind of events that does not exist.
+    fn check_kinds(&self) -> Result<(), Problem> {
+        let kinds = self.kinds.iter().flat_map(|kinds| kinds.split(','));
+        let unknown = kinds.map(str::trim).find(|kind| !EventKind::NAMES.contains(kind));
+        let Some(unknown) = unknown else {
+            return Ok(());
+        };
+        let detail = format!(
+            "the query is invalid: `kind` is `{unknown}`, but must be names of events, separated by commas: {}",
+            EventKind::NAMES.join(", ")
+        );
+        Err(Problem::new(StatusCode::BAD_REQUEST, "invalid_query", detail))
     }
 
     fn fits(&self, event: &Value, of_subtask: Option<&HashSet<String>>) -> bool {

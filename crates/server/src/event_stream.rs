@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use dirigent::{Delta, Event, RunHandle, RunId, RuntimeError};
 use futures::stream::{BoxStream, iter, unfold};
 use futures::{Stream, StreamExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
@@ -79,12 +79,7 @@ impl FromStr for Position {
     type Err = Problem;
 
     fn from_str(text: &str) -> Result<Self, Problem> {
-        let invalid = || {
-            let detail = format!(
-                "`{text}` is not the place of an event: use the number of a journal entry, such as 12, or the id of an event, such as 12.1"
-            );
-            Problem::new(StatusCode::BAD_REQUEST, "invalid_position", detail)
-        };
+        let invalid = || invalid_position(text);
         let number = |text: &str| text.parse().map_err(|_| invalid());
         match text.split_once('.') {
             None => Ok(Position::after_entry(number(text)?)),
@@ -94,6 +89,14 @@ impl FromStr for Position {
             }),
         }
     }
+}
+
+/// The error for a text that is not the place of an event.
+pub(crate) fn invalid_position(text: &str) -> Problem {
+    let detail = format!(
+        "`{text}` is not the place of an event: use the number of a journal entry, such as 12, or the id of an event of this stream, such as 12.1"
+    );
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_position", detail)
 }
 
 /// Returns true if a client asks for a stream of events.
@@ -152,6 +155,12 @@ pub(crate) struct Watched {
 /// Streams the events of a run after a position.
 pub(crate) fn stream(service: &Service, watched: Watched) -> Response {
     respond(None, RunStream::new(service, watched))
+}
+
+/// Streams the events of a run after a position. The first message is the rule that a decision has saved, if any.
+pub(crate) fn stream_with_rule(service: &Service, watched: Watched, rule: Option<&Value>) -> Response {
+    let first = rule.map(|rule| Message::default().event("rule").data(rule.to_string()));
+    respond(first, RunStream::new(service, watched))
 }
 
 /// Streams the rest of the events of a run that no process owns, to a client that connects again. If it has all of them, the status 204 tells it not to connect another time.

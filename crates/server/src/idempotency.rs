@@ -4,8 +4,8 @@
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, LOCATION};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use dirigent::RequestClaim;
@@ -32,8 +32,8 @@ const LONGEST_ANSWER: usize = 8 << 20;
 #[derive(Serialize, Deserialize)]
 struct Answer {
     status: u16,
-    content_type: Option<String>,
-    location: Option<String>,
+    /// The headers, by name. Headers of the connection and of the access checks are added to each answer anew.
+    headers: Vec<(String, String)>,
     body: String,
 }
 
@@ -96,8 +96,7 @@ fn interrupted() -> Problem {
 fn problem_answer(problem: &Problem) -> Answer {
     Answer {
         status: StatusCode::CONFLICT.as_u16(),
-        content_type: Some("application/problem+json".to_owned()),
-        location: None,
+        headers: vec![(CONTENT_TYPE.to_string(), "application/problem+json".to_owned())],
         body: problem.to_json().to_string(),
     }
 }
@@ -128,23 +127,13 @@ async fn keep(service: &Service, key: &str, response: Response) -> Result<Respon
         service.dirigent.answer_request(key, stored(&answer)).await?;
         return Ok(response);
     }
-    let mut answer = Answer {
-        status: response.status().as_u16(),
-        content_type: header_text(&response, &CONTENT_TYPE),
-        location: header_text(&response, &LOCATION),
-        body: String::new(),
-    };
-    let is_stream = answer
-        .content_type
-        .as_deref()
-        .is_some_and(|kind| kind.starts_with("text/event-stream"));
-    if is_stream {
+    if is_stream(&response) {
         let problem = Problem::new(
             StatusCode::CONFLICT,
             "request_streamed",
             "the answer of the request with this key was a stream: read the events of the conversation",
         );
-        answer = problem_answer(&problem);
+        let answer = problem_answer(&problem);
         service.dirigent.answer_request(key, stored(&answer)).await?;
         return Ok(response);
     }
@@ -152,33 +141,45 @@ async fn keep(service: &Service, key: &str, response: Response) -> Result<Respon
     let body = to_bytes(body, LONGEST_ANSWER)
         .await
         .map_err(|error| Problem::internal(&error))?;
-    answer.body = String::from_utf8_lossy(&body).into_owned();
+    let answer = Answer {
+        status: parts.status.as_u16(),
+        headers: kept_headers(&parts.headers),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
     service.dirigent.answer_request(key, stored(&answer)).await?;
     Ok(Response::from_parts(parts, Body::from(body)))
 }
 
-fn header_text(response: &Response, name: &HeaderName) -> Option<String> {
-    let value = response.headers().get(name)?;
-    value.to_str().ok().map(str::to_owned)
+fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// The headers that the handler has set. The length is that of the body, and is set again.
+fn kept_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let kept = headers.iter().filter(|(name, _)| *name != CONTENT_LENGTH);
+    kept.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
+        .collect()
 }
 
 fn stored(answer: &Answer) -> String {
     serde_json::to_string(answer).unwrap_or_default()
 }
 
-/// The answer of the earlier request.
+/// The answer of the earlier request. An answer that another version has kept in another form is not repeated.
 fn repeated(answer: &str) -> Result<Response, Problem> {
-    let answer: Answer = serde_json::from_str(answer).map_err(|error| Problem::internal(&error))?;
+    let answer: Answer = serde_json::from_str(answer).map_err(|_| interrupted())?;
     let mut response = (
         StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK),
         answer.body,
     )
         .into_response();
     let headers = response.headers_mut();
+    headers.clear();
     headers.insert(REPLAYED, HeaderValue::from_static("true"));
-    for (name, value) in [(CONTENT_TYPE, answer.content_type), (LOCATION, answer.location)] {
-        if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
-            headers.insert(name, value);
+    for (name, value) in answer.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
         }
     }
     Ok(response)

@@ -1,13 +1,16 @@
 //! Reads what a request contains, and says what is wrong with it.
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 
+use crate::openapi::openapi;
 use crate::problem::Problem;
 use crate::service::Service;
 
@@ -27,7 +30,6 @@ impl<T: DeserializeOwned> FromRequest<Service> for Input<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, service: &Service) -> Result<Self, Problem> {
-        refuse_query(&request)?;
         let is_json = is_json(request.headers());
         let body = read_body(request.into_body(), service).await?;
         if body.is_empty() {
@@ -42,7 +44,6 @@ impl<T: DeserializeOwned + Default> FromRequest<Service> for OptionalInput<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, service: &Service) -> Result<Self, Problem> {
-        refuse_query(&request)?;
         let is_json = is_json(request.headers());
         let body = read_body(request.into_body(), service).await?;
         if body.is_empty() {
@@ -93,16 +94,31 @@ pub(crate) fn list_length(name: &str, wanted: Option<usize>, default: usize) -> 
     }
 }
 
-/// Refuses a query of a request whose fields are in its body: if they were ignored, it would do something else than was meant.
-fn refuse_query(request: &Request) -> Result<(), Problem> {
-    match request.uri().query() {
-        None | Some("") => Ok(()),
-        Some(_) => Err(Problem::new(
-            StatusCode::BAD_REQUEST,
-            "invalid_query",
-            "the query is invalid: this request has no parameters in its address; put its fields into the body",
-        )),
+/// Refuses a query of a request that has no parameters in its address: if they were ignored, the request would do something else than was meant. The queries of other requests are
+/// checked where they are read.
+pub(crate) async fn refuse_unknown_parameters(request: Request, next: Next) -> Response {
+    let has_query = request.uri().query().is_some_and(|query| !query.is_empty());
+    let path = request.extensions().get::<MatchedPath>();
+    match path.filter(|_| has_query) {
+        Some(path) if !has_parameters(path.as_str(), request.method()) => no_parameters().into_response(),
+        Some(_) | None => next.run(request).await,
     }
+}
+
+fn no_parameters() -> Problem {
+    let detail = "the query is invalid: this request has no parameters in its query; if it has fields, put them into the body";
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_query", detail)
+}
+
+/// Returns true if the description of a request has parameters in its query.
+fn has_parameters(path: &str, method: &Method) -> bool {
+    let method = match *method {
+        Method::HEAD => "get".to_owned(),
+        _ => method.as_str().to_lowercase(),
+    };
+    let parameters = openapi()["paths"][path][method]["parameters"].as_array();
+    let mut parameters = parameters.into_iter().flatten();
+    parameters.any(|parameter| parameter["in"] == "query")
 }
 
 /// Returns true if the body is declared as JSON, which pages of other sites cannot do without asking first.

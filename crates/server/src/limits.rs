@@ -49,7 +49,8 @@ pub(crate) fn limits_json(limits: &RunLimits) -> Value {
 }
 
 fn milliseconds(value: &Value) -> Result<Millis, String> {
-    let expected = "must be a whole number of milliseconds above 0, or a time, such as \"90s\", \"10m\" or \"2h\"";
+    let expected =
+        "must be a whole number of milliseconds above 0, or a time, such as \"90s\", \"10m\" or \"2h\"";
     match value.as_u64() {
         Some(time) if time > 0 => Ok(Millis(time)),
         Some(_) | None => Err(expected.to_owned()),

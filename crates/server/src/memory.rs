@@ -56,7 +56,7 @@ pub(crate) struct NewFact {
 /// Adds a fact.
 #[utoipa::path(post, path = "/v1/memory", tag = "Memory", request_body = NewFact,
     responses(
-        (status = 201, description = "The fact was added", body = schemas::Fact),
+        (status = 201, description = "The fact was added", body = schemas::Fact, headers(("Location" = String, description = "The address of what was created"))),
         (status = 200, description = "An equal fact was there", body = schemas::Fact)))]
 pub(crate) async fn add(
     State(service): State<Service>,

@@ -84,11 +84,11 @@ pub(crate) async fn send(
     match conversation.send(goal).await? {
         Sent::Turn(run) => {
             slot.keep_for(&service, &run);
-            follow(&service, &conversation, run, 0, delivery).await
+            follow(&service, &conversation, run, 0, None, delivery).await
         }
         Sent::Resumed(turn) => {
             slot.keep_for(&service, &turn.run);
-            follow(&service, &conversation, turn.run, turn.after, delivery).await
+            follow(&service, &conversation, turn.run, turn.after, None, delivery).await
         }
         Sent::Message { run, outcome } => Ok(sent(run, outcome)),
         Sent::AskedBack(waiting) => {
@@ -159,63 +159,74 @@ pub(crate) async fn answer(
         .answer(run, input.question()?, &input.answer)
         .await?;
     let delivery = Delivery::from_headers(&headers);
-    go_on(&service, &conversation, slot, run, outcome, delivery).await
+    go_on(&service, &conversation, slot, (run, outcome, None), delivery).await
 }
 
 /// Decides about a call of the last turn. A turn that had stopped goes on.
-#[utoipa::path(post, path = "/context/{conversation}/approvals/{call}", tag = "Conversations", params(schemas::ContextPath, schemas::CallPath), request_body = DecisionInput, responses((status = 200, description = "The answer of the turn", body = schemas::TurnAnswer)))]
+#[utoipa::path(post, path = "/context/{conversation}/approvals/{effect}", tag = "Conversations", params(schemas::ContextPath, schemas::EffectPath), request_body = DecisionInput, responses((status = 200, description = "The answer of the turn", body = schemas::TurnAnswer)))]
 pub(crate) async fn decide(
     State(service): State<Service>,
-    Segments((text, call)): Segments<(String, String)>,
+    Segments((text, id)): Segments<(String, String)>,
     headers: HeaderMap,
     Input(decision): Input<DecisionInput>,
 ) -> Result<Response, Problem> {
     let conversation = service.dirigent.find_conversation(&text).await?;
     let run = last_turn(&conversation).await?.run;
     let slot = slot_for_turn(&service, &conversation).await?;
-    let decided = decide_call(&service, run, effect("call", &call)?, decision).await?;
-    let outcome = match decided {
-        DecisionOutcome::Sent(outcome)
-        | DecisionOutcome::Saved {
-            sent: Some(outcome), ..
-        } => outcome,
+    let decided = decide_call(&service, run, effect("effect", &id)?, decision).await?;
+    let (outcome, rule) = match decided {
+        DecisionOutcome::Sent(outcome) => (outcome, None),
+        DecisionOutcome::Saved {
+            sent: Some(outcome),
+            rule,
+        } => (outcome, Some(rule)),
         DecisionOutcome::Saved { sent: None, rule } => return Ok(saved(run, None, &rule)),
     };
     let delivery = Delivery::from_headers(&headers);
-    go_on(&service, &conversation, slot, run, outcome, delivery).await
+    go_on(&service, &conversation, slot, (run, outcome, rule), delivery).await
 }
 
-/// Resumes a turn that had stopped until now, because it needed the user.
+/// Resumes a turn that had stopped until now, because it needed the user. The answer includes the rule that a decision has saved, if any.
 async fn go_on(
     service: &Service,
     conversation: &Conversation,
     slot: TurnSlot,
-    run: RunId,
-    outcome: SteerOutcome,
+    (run, outcome, rule): (RunId, SteerOutcome, Option<Value>),
     delivery: Delivery,
 ) -> Result<Response, Problem> {
+    let answer = || match &rule {
+        Some(rule) => saved(run, Some(outcome), rule),
+        None => sent(run, outcome),
+    };
     if outcome == SteerOutcome::Accepted {
-        return Ok(sent(run, outcome));
+        return Ok(answer());
     }
     match conversation.resume_last(delivery.user()).await? {
         Some(turn) => {
             slot.keep_for(service, &turn.run);
-            follow(service, conversation, turn.run, turn.after, delivery).await
+            follow(service, conversation, turn.run, turn.after, rule, delivery).await
         }
-        None => Ok(sent(run, outcome)),
+        None => Ok(answer()),
     }
 }
 
-/// Sends what the client gets of a turn, after journal entry `after`.
+/// Sends what the client gets of a turn, after journal entry `after`, with the rule that a decision has saved, if any.
 async fn follow(
     service: &Service,
     conversation: &Conversation,
     run: RunHandle,
     after: u64,
+    rule: Option<Value>,
     delivery: Delivery,
 ) -> Result<Response, Problem> {
     match delivery {
-        Delivery::Whole => Ok(json_response(&outcome(service, conversation, &run).await?)),
+        Delivery::Whole => {
+            let mut object = outcome(service, conversation, &run).await?;
+            if let Some(rule) = rule {
+                object["rule"] = rule;
+            }
+            Ok(json_response(&object))
+        }
         Delivery::Stream => {
             // Subscribed first, as the turn is already asking its model.
             let previews = Previews::of(run.clone());
@@ -226,7 +237,7 @@ async fn follow(
                 turn: turn.map(|turn| turn.number),
                 previews: Some(previews),
             };
-            Ok(event_stream::stream(service, watched))
+            Ok(event_stream::stream_with_rule(service, watched, rule.as_ref()))
         }
     }
 }

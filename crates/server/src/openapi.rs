@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi as _;
 
 use crate::router::api;
-use crate::schemas;
+use crate::{described_routes, schemas};
 
 /// Where the description begins: what holds for all addresses.
 #[derive(utoipa::OpenApi)]
@@ -17,7 +17,15 @@ use crate::schemas;
         title = "Dirigent",
         description = "Runs and conversations over HTTP. docs/service.md explains them."
     ),
-    components(schemas(schemas::Problem)),
+    components(schemas(schemas::Problem, schemas::OpenAiError)),
+    paths(
+        described_routes::complete,
+        described_routes::list_models,
+        described_routes::show_model,
+        described_routes::send_to_mcp,
+        described_routes::stream_from_mcp,
+        described_routes::end_mcp_session
+    ),
     tags(
         (name = "Runs", description = "Goals that agents work on."),
         (name = "Approvals", description = "What runs ask you for."),
@@ -27,6 +35,8 @@ use crate::schemas;
         (name = "Memory", description = "The facts that agents are told."),
         (name = "Agents", description = "The sub-agents of plans."),
         (name = "MCP services", description = "Programs that give agents tools."),
+        (name = "OpenAI clients", description = "The API of OpenAI; errors have its form, too."),
+        (name = "MCP", description = "Dirigent as a server of the Model Context Protocol."),
         (name = "Usage", description = "Requests, tokens and cost."),
         (name = "Service", description = "The server itself."),
     )
@@ -37,21 +47,18 @@ pub(crate) fn introduction() -> utoipa::openapi::OpenApi {
     Introduction::openapi()
 }
 
+/// The tag of the addresses whose errors have OpenAI's form.
+const OPENAI: &str = "OpenAI clients";
+/// The tag of the address of another protocol, which has no keys of its own.
+const MCP: &str = "MCP";
+
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let (_, described) = api();
     let mut document = json!(described);
-    let problem = json!({
-        "description": "An error",
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    });
-    let paths = document["paths"].as_object_mut();
-    for item in paths.into_iter().flat_map(|paths| paths.values_mut()) {
-        for operation in item
-            .as_object_mut()
-            .into_iter()
-            .flat_map(|item| item.values_mut())
-        {
-            operation["responses"]["default"] = problem.clone();
+    let items = document["paths"].as_object_mut().into_iter();
+    for item in items.flat_map(|paths| paths.values_mut()) {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            complete(method, operation);
         }
     }
     document["components"]["securitySchemes"] = json!({"token": {"type": "http", "scheme": "bearer"}});
@@ -59,6 +66,47 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     document["paths"]["/health"]["get"]["security"] = json!([]);
     document
 });
+
+/// Adds what holds for all requests of a kind: the form of errors, and the key of requests that change something.
+fn complete(method: &str, operation: &mut Value) {
+    let tag = operation["tags"][0].as_str().unwrap_or_default().to_owned();
+    let (kind, schema) = match tag == OPENAI {
+        true => ("application/json", "OpenAiError"),
+        false => ("application/problem+json", "Problem"),
+    };
+    let reference = format!("#/components/schemas/{schema}");
+    operation["responses"]["default"] = json!({
+        "description": "An error",
+        "headers": {
+            "Retry-After": {
+                "description": "After how many seconds to try again, if that may help",
+                "schema": {"type": "integer"},
+            },
+        },
+        "content": {kind: {"schema": {"$ref": reference}}},
+    });
+    if method == "get" || tag == OPENAI || tag == MCP {
+        return;
+    }
+    let key = json!({
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": false,
+        "description": "A key of this request, with which it can be sent again without a further effect.",
+        "schema": {"type": "string"},
+    });
+    match operation["parameters"].as_array_mut() {
+        Some(parameters) => parameters.push(key),
+        None => operation["parameters"] = json!([key]),
+    }
+    let responses = operation["responses"].as_object_mut().into_iter().flatten();
+    for (_, response) in responses.filter(|(status, _)| status.starts_with('2')) {
+        response["headers"]["Idempotency-Replayed"] = json!({
+            "description": "`true` if the answer is that of an earlier request with the same key",
+            "schema": {"type": "string"},
+        });
+    }
+}
 
 /// The description of the API in OpenAPI 3.1.
 pub fn openapi() -> &'static Value {

@@ -225,6 +225,10 @@ impl From<DirigentError> for Problem {
             DirigentError::Runtime(error) => runtime_code(error),
             error => library_code(error),
         };
+        if let DirigentError::UndoRefused { refused } = &error {
+            return Problem::new(StatusCode::CONFLICT, "undo_refused", error.to_string())
+                .with("refused", json!(refused));
+        }
         match found {
             Some((StatusCode::SERVICE_UNAVAILABLE, "shutting_down")) => Problem::shutting_down(),
             Some((status @ StatusCode::SERVICE_UNAVAILABLE, code)) => {

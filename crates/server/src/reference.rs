@@ -12,6 +12,9 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 code{font-family:ui-monospace,monospace}table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;\
 padding:.25rem .75rem .25rem 0;border-bottom:1px solid #8884}h3{margin-top:2rem}";
 
+/// The header that any answer to a request with an `Idempotency-Key` may have.
+const REPLAYED: &str = "Idempotency-Replayed";
+
 /// A request that clients can make.
 struct Operation<'a> {
     method: String,
@@ -19,13 +22,13 @@ struct Operation<'a> {
     summary: String,
     /// Parameters of the address and the query, and fields of the body.
     inputs: Vec<Input<'a>>,
-    /// The status and the description of each response.
-    responses: Vec<(&'a str, &'a str)>,
+    /// The status and the description of each response, with the names of its headers.
+    responses: Vec<(&'a str, String)>,
 }
 
 struct Input<'a> {
     name: &'a str,
-    /// `path`, `query` or `body`.
+    /// `path`, `query`, `header` or `body`.
     place: &'a str,
     kind: String,
     is_required: bool,
@@ -179,8 +182,22 @@ fn operation(path: &'static str, method: &str, described: &'static Value) -> Ope
         inputs,
         responses: responses
             .filter(|(status, _)| *status != "default")
-            .map(|(status, response)| (status.as_str(), text(&response["description"])))
+            .map(|(status, response)| (status.as_str(), described_response(response)))
             .collect(),
+    }
+}
+
+/// The description of a response, with the names of its own headers.
+fn described_response(response: &Value) -> String {
+    let headers = response["headers"].as_object().into_iter().flatten();
+    let names: Vec<String> = headers
+        .filter(|(name, _)| *name != REPLAYED)
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
+    let description = text(&response["description"]);
+    match names.is_empty() {
+        true => description.to_owned(),
+        false => format!("{description} (with {})", names.join(", ")),
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
 use crate::service::Service;
+use crate::workflows::untrusted_json;
 
 /// Returns the goal that a user requests. If a workflow lacks values, the problem lists the parameters to ask for, as nobody can be asked within a
 /// request.
@@ -21,7 +22,10 @@ pub(crate) async fn requested_goal(
     match dirigent.requested_goal(request, Some(workspace)).await? {
         RequestedGoal::Goal(goal) => Ok(*goal),
         RequestedGoal::Workflow(invoked) => goal(&invoked),
-        RequestedGoal::Untrusted(file) => Err(DirigentError::from(WorkflowError::from(&file)).into()),
+        RequestedGoal::Untrusted(file) => {
+            let problem = Problem::from(DirigentError::from(WorkflowError::from(&file)));
+            Err(problem.with("untrusted", untrusted_json(&file)))
+        }
     }
 }
 

@@ -12,13 +12,14 @@ use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
     access, agents, all_runs, approval_rules, approvals, completion, console, conversations, decisions,
-    entrance, idempotency, mcp_services, memory, messages, openapi, passthrough, permits, reference,
-    run_changes, runs, steering, system_prompts, usage, workflows,
+    entrance, idempotency, input, mcp_services, memory, messages, openapi, outputs, passthrough, permits,
+    reference, run_changes, runs, steering, system_prompts, usage, workflows,
 };
 
 /// All addresses, each behind the checks of access and of the number of requests.
 pub(crate) fn router(service: Service) -> Router {
     let (router, _) = api();
+    let router = router.layer(from_fn(input::refuse_unknown_parameters));
     let mcp = McpEndpoint::new(&service);
     let answer_mcp = move |service, request| mcp.clone().answer(service, request);
     router
@@ -57,6 +58,7 @@ fn runs_router() -> OpenApiRouter<Service> {
         .routes(routes!(runs::show))
         .routes(routes!(runs::events))
         .routes(routes!(runs::graph))
+        .routes(routes!(outputs::show))
         .routes(routes!(runs::resume))
         .routes(routes!(runs::fork))
         .routes(routes!(steering::guide))
@@ -109,6 +111,7 @@ fn registries_router() -> OpenApiRouter<Service> {
         .routes(routes!(workflows::list))
         .routes(routes!(workflows::show))
         .routes(routes!(workflows::start))
+        .routes(routes!(workflows::trust))
         .routes(routes!(memory::list, memory::add))
         .routes(routes!(memory::show, memory::delete))
         .routes(routes!(agents::list))
@@ -123,19 +126,37 @@ fn registries_router() -> OpenApiRouter<Service> {
 
 #[cfg(test)]
 mod tests {
-    /// Not in the description are only the pages for browsers, the description itself, `/mcp`, and the addresses for OpenAI clients, which have a router of their own.
+    #![allow(clippy::unwrap_used)]
+
+    use crate::openapi::openapi;
+
+    /// The pages for browsers, and the description itself.
+    const PAGES: [&str; 3] = ["/", "/openapi.json", "/reference"];
+
+    /// The addresses in the source of a router.
+    fn routes(source: &str) -> Vec<String> {
+        let (source, _) = source.split_once("#[cfg(test)]").unwrap_or((source, ""));
+        // A route that is not on one line would not be found.
+        assert!(!source.contains(".route(\n"));
+        assert!(!source.contains(".nest(") && !source.contains("_service("));
+        let routes = source
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(".route(\""));
+        let routes = routes.filter_map(|rest| rest.split('"').next());
+        routes.map(|path| path.replace("{*", "{")).collect()
+    }
+
+    /// What is added to `api` is described. The other routers are compared with the description.
     #[test]
     fn host_3_every_address_is_described() {
-        let source = include_str!("router.rs");
-        let (routes, _) = source.split_once("#[cfg(test)]").unwrap_or((source, ""));
-        let undescribed: Vec<&str> = routes
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix(".route(\""))
-            .filter_map(|rest| rest.split('"').next())
+        let mut routes = routes(include_str!("router.rs"));
+        routes.extend(self::routes(include_str!("passthrough/mod.rs")));
+        assert!(routes.contains(&"/mcp".to_owned()) && routes.contains(&"/v1/models".to_owned()));
+        let described = openapi()["paths"].as_object().unwrap();
+        let missing: Vec<&String> = routes
+            .iter()
+            .filter(|path| !described.contains_key(*path) && !PAGES.contains(&path.as_str()))
             .collect();
-        assert_eq!(undescribed, ["/", "/openapi.json", "/reference", "/mcp"]);
-        // A route that is not on one line would not be found.
-        assert!(!routes.contains(".route(\n"));
-        assert!(!routes.contains(".nest(") && !routes.contains("_service("));
+        assert_eq!(missing, Vec::<&String>::new());
     }
 }

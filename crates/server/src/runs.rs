@@ -6,9 +6,11 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use dirigent::events::Timestamp;
+use dirigent::events::{Plan, SUBMIT_PLAN, Timestamp};
 use dirigent::report::PlanGraph;
-use dirigent::{EndReason, Resume, RunFilter, RunHandle, RunId, RunRecord, RunState, render};
+use dirigent::{
+    EffectId, EndReason, Resume, RunFilter, RunHandle, RunId, RunRecord, RunState, RunView, render,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -25,7 +27,7 @@ use crate::schemas;
 use crate::service::Service;
 
 /// Starts a run.
-#[utoipa::path(post, path = "/v1/runs", tag = "Runs", request_body = NewRun, responses((status = 201, description = "The run, with its address in `Location`", body = schemas::StartedRun)))]
+#[utoipa::path(post, path = "/v1/runs", tag = "Runs", request_body = NewRun, responses((status = 201, description = "The run, with its address in `Location`", body = schemas::StartedRun, headers(("Location" = String, description = "The address of what was created")))))]
 pub(crate) async fn start(
     State(service): State<Service>,
     Input(new): Input<NewRun>,
@@ -194,7 +196,7 @@ pub(crate) enum EventsFormat {
 }
 
 /// Streams the events of a run, or returns a page of them.
-#[utoipa::path(get, path = "/v1/runs/{run}/events", tag = "Runs", params(schemas::RunPath, EventsQuery), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The run has ended, and the client has all its events")))]
+#[utoipa::path(get, path = "/v1/runs/{run}/events", tag = "Runs", params(schemas::RunPath, EventsQuery, schemas::LastEventHeader), responses((status = 200, description = "The events, as they occur", body = String, content_type = "text/event-stream"), (status = 204, description = "The run has ended, and the client has all its events")))]
 pub(crate) async fn events(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -264,7 +266,7 @@ pub(crate) async fn resume(
 }
 
 /// Starts a run that shares the beginning of another one.
-#[utoipa::path(post, path = "/v1/runs/{run}/fork", tag = "Runs", params(schemas::RunPath), request_body = ForkInput, responses((status = 201, description = "The new run", body = schemas::StartedRun)))]
+#[utoipa::path(post, path = "/v1/runs/{run}/fork", tag = "Runs", params(schemas::RunPath), request_body = ForkInput, responses((status = 201, description = "The new run", body = schemas::StartedRun, headers(("Location" = String, description = "The address of what was created")))))]
 pub(crate) async fn fork(
     State(service): State<Service>,
     Segments(text): Segments<String>,
@@ -312,34 +314,68 @@ pub(crate) async fn graph(
     let dirigent = &service.dirigent;
     let run = dirigent.find(&text).await?;
     let (view, _) = dirigent.read(run).await?;
-    let iterations = view.run().iterations().iter().zip(1_u32..);
-    let selected = iterations.filter(|(_, number)| query.iteration.is_none_or(|wanted| wanted == *number));
+    let mut plans = plans(&view);
+    plans.retain(|plan| query.iteration.is_none_or(|wanted| wanted == plan.iteration));
     match query.format {
         GraphFormat::Json => {
-            let plans = selected.map(|(iteration, number)| plan_json(number, &iteration.graph));
-            Ok(json_response(
-                &json!({"run": run, "iterations": plans.collect::<Vec<_>>()}),
-            ))
+            let plans: Vec<Value> = plans.iter().map(plan_json).collect();
+            Ok(json_response(&json!({"run": run, "iterations": plans})))
         }
         GraphFormat::Mermaid => {
-            let drawings: Vec<String> = selected
-                .map(|(iteration, _)| render::mermaid(&iteration.graph))
-                .collect();
+            let drawings: Vec<String> = plans.iter().map(|plan| render::mermaid(&plan.graph)).collect();
             let headers = [(CONTENT_TYPE, "text/vnd.mermaid; charset=utf-8")];
             Ok((headers, drawings.join("\n")).into_response())
         }
     }
 }
 
+/// A plan of a run.
+struct ShownPlan {
+    iteration: u32,
+    graph: PlanGraph,
+    /// The call that submits the plan, if it waits for approval.
+    approval: Option<EffectId>,
+}
+
+/// The plans of a run, and after them a plan that waits for approval.
+fn plans(view: &RunView) -> Vec<ShownPlan> {
+    let accepted = view.run().iterations().iter();
+    let mut plans: Vec<ShownPlan> = accepted
+        .map(|iteration| ShownPlan {
+            iteration: iteration.number,
+            graph: iteration.graph.clone(),
+            approval: None,
+        })
+        .collect();
+    let submitted = view
+        .waiting()
+        .into_iter()
+        .filter(|call| call.approval.tool == SUBMIT_PLAN);
+    plans.extend(submitted.filter_map(|call| {
+        let plan = Plan::from_parameters(&call.approval.parameters).ok()?;
+        Some(ShownPlan {
+            iteration: view.run().iteration(),
+            graph: PlanGraph::new(plan.into()).ok()?,
+            approval: Some(call.approval.effect),
+        })
+    }));
+    plans
+}
+
 /// A plan as a graph: its sub-tasks in plan order, each with its state and the ids of the sub-tasks that it depends on.
-fn plan_json(number: u32, graph: &PlanGraph) -> Value {
+fn plan_json(shown: &ShownPlan) -> Value {
+    let graph = &shown.graph;
     let subtasks = graph.plan().subtasks.iter().enumerate().map(|(index, subtask)| {
         let mut object = json!(subtask);
-        object["state"] = json!(graph.state(index));
+        object["state"] = match shown.approval {
+            Some(_) => json!("waiting"),
+            None => json!(graph.state(index)),
+        };
         object
     });
     json!({
-        "iteration": number,
+        "iteration": shown.iteration,
+        "approval": shown.approval,
         "summary": graph.plan().summary,
         "subtasks": subtasks.collect::<Vec<_>>(),
     })

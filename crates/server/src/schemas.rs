@@ -91,8 +91,10 @@ pub(crate) struct RunState {
 #[expect(dead_code, reason = "describes JSON")]
 pub(crate) struct SentMessage {
     run: String,
-    /// `accepted`, or `pending` until the run is resumed.
+    /// `accepted`, `pending` until the run is resumed or, for a rule that was saved, `ended`.
     state: String,
+    /// The rule that a decision with `always` has saved.
+    rule: Option<Value>,
 }
 
 /// What runs wait for.
@@ -138,8 +140,26 @@ pub(crate) struct RunStates {
 #[expect(dead_code, reason = "describes JSON")]
 pub(crate) struct Graph {
     run: String,
-    /// Each with `iteration`, `summary` and `subtasks`.
+    /// Each with `iteration`, `summary`, `subtasks` and, if the plan waits for approval, the call's id as `approval`; `null` otherwise.
     iterations: Vec<Value>,
+}
+
+/// An output of a run as text: the long texts of the result, one after the other or, if there are none, a line for each value.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct Output {
+    run: String,
+    handle: String,
+    /// The number of characters of the whole output.
+    characters: u64,
+    /// The number of the last line of the whole output.
+    last_line: u64,
+    /// The name of each long text, such as `output.stdout`, and the `line` with which it begins.
+    texts: Vec<Value>,
+    /// The other values of the result.
+    other_values: Value,
+    /// The requested part of the output.
+    text: String,
 }
 
 /// The changes of a run to files.
@@ -213,6 +233,8 @@ pub(crate) struct TurnAnswer {
     usage: Option<Value>,
     /// Why the turn ended, if not with an answer.
     end: Option<Value>,
+    /// The rule that a decision with `always` has saved.
+    rule: Option<Value>,
     /// With `needs_user`.
     approvals: Option<Vec<Value>>,
     /// With `needs_user`.
@@ -280,7 +302,7 @@ pub(crate) struct Workflows {
     workflows: Vec<Workflow>,
     /// All categories.
     categories: Vec<String>,
-    /// The project's files that are not trusted.
+    /// The project's files that are not trusted, each with `name`, `file`, `digest` and `text`.
     untrusted: Vec<Value>,
     refused: Vec<Value>,
 }
@@ -382,7 +404,7 @@ pub(crate) struct ApprovalRules {
     rules: Vec<ApprovalRule>,
 }
 
-/// The usage of the runs that began in a period. A fork counts what it shares with its run again.
+/// The usage of the runs that began in a period. A fork does not count what it shares with its source.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes JSON")]
 pub(crate) struct UsageBody {
@@ -393,7 +415,7 @@ pub(crate) struct UsageBody {
     runs: u64,
     /// `requests`, `estimated_requests`, `tool_calls`, `input_tokens`, `cached_input_tokens`, `output_tokens`, and `cost` in nano-dollars.
     total: Value,
-    /// The same by day, model or agent, which is the `key`.
+    /// The same by day, model or agent, which is the `key`. The key `run` has what belongs to no model or agent: the calls of plans and, by model, requests without a reply.
     rows: Vec<Value>,
 }
 
@@ -414,9 +436,17 @@ pub(crate) struct RunPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "describes addresses")]
-pub(crate) struct CallPath {
-    /// The id of the call, such as `a3.4`.
-    call: String,
+pub(crate) struct EffectPath {
+    /// The id of the call, such as `a3.4`: its `effect` in answers and events.
+    effect: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes addresses")]
+pub(crate) struct HandlePath {
+    /// The handle of the output, such as `a3.4`, the `effect` of a call.
+    handle: String,
 }
 
 #[derive(IntoParams)]
@@ -449,4 +479,89 @@ pub(crate) struct FactPath {
 pub(crate) struct RulePath {
     /// The number of the rule.
     rule: u64,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes addresses")]
+pub(crate) struct ModelPath {
+    /// The name of a model.
+    model: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes headers")]
+pub(crate) struct SystemPromptHeader {
+    /// The name of the base system prompt that is put in front of a request without a system message; `default` if absent.
+    #[param(rename = "X-System-Prompt-Id")]
+    system_prompt: Option<String>,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes headers")]
+pub(crate) struct McpSessionHeader {
+    /// The id of the session; absent in the first message, which begins one.
+    #[param(rename = "Mcp-Session-Id")]
+    session: Option<String>,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes headers")]
+pub(crate) struct VersionHeader {
+    /// The `ETag` of the version that was changed.
+    #[param(rename = "If-Match")]
+    version: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes headers")]
+pub(crate) struct LastEventHeader {
+    /// The id of the last event that a client which connects again has got. It precedes `after`.
+    #[param(rename = "Last-Event-ID")]
+    last: Option<String>,
+}
+
+/// A value of any form.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct AnyJson(Value);
+
+/// A request of OpenAI's chat completions.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct ChatCompletion {
+    /// A name from `[models.NAME]`, `default`, `offline`, or `PROVIDER/NAME`.
+    model: String,
+    messages: Vec<Value>,
+    /// Whether to send the completion in chunks.
+    stream: Option<bool>,
+}
+
+/// A model of OpenAI's API.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct OfferedModel {
+    id: String,
+    object: String,
+    created: u64,
+    owned_by: String,
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct OfferedModels {
+    object: String,
+    data: Vec<OfferedModel>,
+}
+
+/// An error of OpenAI's API.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes JSON")]
+pub(crate) struct OpenAiError {
+    /// `message`, `type`, `param` and `code`.
+    error: Value,
 }

@@ -38,7 +38,7 @@ pub(crate) struct NewText {
 }
 
 /// Creates a base system prompt.
-#[utoipa::path(post, path = "/v1/system-prompts", tag = "System prompts", request_body = NewPrompt, responses((status = 201, description = "The first version", body = schemas::SystemPrompt)))]
+#[utoipa::path(post, path = "/v1/system-prompts", tag = "System prompts", request_body = NewPrompt, responses((status = 201, description = "The first version", body = schemas::SystemPrompt, headers(("ETag" = String, description = "The number of the version"), ("Location" = String, description = "The address of what was created")))))]
 pub(crate) async fn create(
     State(service): State<Service>,
     Input(new): Input<NewPrompt>,
@@ -67,7 +67,7 @@ pub(crate) struct ShowQuery {
 }
 
 /// Returns a base system prompt; its version is also the `ETag`.
-#[utoipa::path(get, path = "/v1/system-prompts/{name}", tag = "System prompts", params(schemas::NamePath, ShowQuery), responses((status = 200, description = "The version", body = schemas::SystemPrompt)))]
+#[utoipa::path(get, path = "/v1/system-prompts/{name}", tag = "System prompts", params(schemas::NamePath, ShowQuery), responses((status = 200, description = "The version", body = schemas::SystemPrompt, headers(("ETag" = String, description = "The number of the version")))))]
 pub(crate) async fn show(
     State(service): State<Service>,
     Segments(name): Segments<String>,
@@ -79,7 +79,7 @@ pub(crate) async fn show(
 }
 
 /// Adds a version, made from the one that `If-Match` names.
-#[utoipa::path(put, path = "/v1/system-prompts/{name}", tag = "System prompts", params(schemas::NamePath), request_body = NewText, responses((status = 200, description = "The new version", body = schemas::SystemPrompt)))]
+#[utoipa::path(put, path = "/v1/system-prompts/{name}", tag = "System prompts", params(schemas::NamePath, schemas::VersionHeader), request_body = NewText, responses((status = 200, description = "The new version", body = schemas::SystemPrompt, headers(("ETag" = String, description = "The number of the version")))))]
 pub(crate) async fn update(
     State(service): State<Service>,
     Segments(name): Segments<String>,

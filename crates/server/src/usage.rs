@@ -121,8 +121,7 @@ async fn read(service: &Service, record: &RunRecord) -> Result<Arc<UsageReport>,
     if let Some(report) = known(&service.usage) {
         return Ok(report);
     }
-    let (view, _) = service.dirigent.read(record.run).await?;
-    let report = Arc::new(view.usage_report());
+    let report = Arc::new(service.dirigent.usage(record.run).await?);
     let mut cache = service.usage.0.lock().unwrap_or_else(PoisonError::into_inner);
     if cache.len() >= MAX_RUNS {
         cache.clear();
@@ -131,10 +130,13 @@ async fn read(service: &Service, record: &RunRecord) -> Result<Arc<UsageReport>,
     Ok(report)
 }
 
-/// The usage of a run by keys. Requests that failed belong to no model, and calls of plans to no agent.
+/// The key of what belongs to no model or agent but to the run itself, as in the tables of a run's usage: the calls of plans and, by model, requests without a reply.
+const OF_RUN: &str = "run";
+
+/// The usage of a run by keys, which adds up to the total.
 fn parts(by: UsageBy, record: &RunRecord, report: &UsageReport) -> Vec<(String, Usage)> {
-    match by {
-        UsageBy::Day => vec![(day(record.created_at), report.total.usage)],
+    let mut parts: Vec<(String, Usage)> = match by {
+        UsageBy::Day => return vec![(day(record.created_at), report.total.usage)],
         UsageBy::Model => report
             .models
             .iter()
@@ -145,7 +147,14 @@ fn parts(by: UsageBy, record: &RunRecord, report: &UsageReport) -> Vec<(String, 
             .iter()
             .map(|agent| (agent.name.clone(), agent.totals.usage))
             .collect(),
+    };
+    let mut known = Usage::default();
+    parts.iter().for_each(|(_, usage)| known += *usage);
+    let rest = report.total.usage - known;
+    if rest != Usage::default() {
+        parts.push((OF_RUN.to_owned(), rest));
     }
+    parts
 }
 
 /// The day in UTC, such as `2026-03-01`.

@@ -1,6 +1,6 @@
 //! PROMPT-3, INTENT-1, APPROVE-2: conversations over HTTP.
 
-use dirigent::OfflineModel;
+use dirigent::{OfflineModel, Policy, Rule, Ruling};
 use dirigent_tests::http_client::{Client, ServerEvent};
 use dirigent_tests::scripted::{Gate, Scripted, call, calls, plan, says};
 use dirigent_tests::service::TestServer;
@@ -409,5 +409,66 @@ async fn intent_1_facts_are_kept_and_recalled_without_a_model() {
         recalled["answer"].as_str().unwrap().contains("teal"),
         "{recalled}"
     );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn approve_2_a_rule_that_a_decision_of_a_conversation_saves_is_in_the_answer() {
+    let write = |path: &str| json!({"operation": "write", "path": path, "content": "one\n"});
+    let model = Scripted::new()
+        .lead([
+            call("file_operations", write("a.txt")),
+            call("file_operations", write("b.txt")),
+            call("file_operations", write("c.txt")),
+            says("Written."),
+        ])
+        .reflector([dirigent_tests::scripted::achieved("Written.")]);
+    let rule = Rule {
+        ruling: Ruling::Ask,
+        calls: "file_operations".parse().unwrap(),
+    };
+    let stage = Stage::new();
+    let dirigent = stage.builder(model).policy(Policy { rules: vec![rule] });
+    let dirigent = dirigent.build().await.unwrap();
+    let server = TestServer::serve(stage, dirigent, |options| options).await;
+    let context = server.begin_conversation(&json!({})).await;
+    let always = |shown: &Value| {
+        let approval = &shown["approvals"][0];
+        let calls = &approval["suggestions"][0];
+        let path = format!("{context}/approvals/{}", approval["effect"].as_str().unwrap());
+        let body = json!({"digest": approval["digest"], "answer": "always", "calls": calls, "within": "conversation"});
+        (path, body)
+    };
+    // A turn that had stopped goes on, and stops again.
+    let stopped = message(&server.client, &context, "Write the files").await;
+    assert_eq!(stopped["state"], "needs_user", "{stopped}");
+    let (path, body) = always(&stopped);
+    let stopped = server.client.post(&path, &body).await.with_status(200);
+    assert_eq!(stopped["state"], "needs_user", "{stopped}");
+    assert_eq!(stopped["rule"]["calls"], body["calls"], "{stopped}");
+    assert_eq!(stopped["rule"]["scope"], "conversation");
+    // A client that streams gets the rule first, and decides while the turn runs.
+    let (path, body) = always(&stopped);
+    let mut stream = server.client.stream("POST", &path, &[], Some(&body)).await;
+    let first = stream.next().await.unwrap();
+    assert_eq!(
+        (first.name.as_str(), &first.data["calls"]),
+        ("rule", &body["calls"])
+    );
+    stream.wait_for_run_event("approval_asked").await;
+    let shown = server
+        .client
+        .get(&format!("{context}/approvals"))
+        .await
+        .with_status(200);
+    let (path, body) = always(&shown);
+    let accepted = server.client.post(&path, &body).await.with_status(200);
+    assert_eq!(
+        (&accepted["state"], &accepted["rule"]["calls"]),
+        (&json!("accepted"), &body["calls"])
+    );
+    stream.wait_for_run_event("run_finished").await;
+    let rules = server.client.get("/v1/approval-rules").await.with_status(200);
+    assert_eq!(rules["rules"].as_array().unwrap().len(), 3);
     server.stop().await;
 }

@@ -96,3 +96,35 @@ async fn host_3_a_repetition_during_the_request_is_refused() {
     assert_eq!((again.status, again.body), (200, first.body));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn host_3_a_repeated_answer_has_the_headers_of_the_first_one() {
+    let server = TestServer::start(Stage::new(), Scripted::new()).await;
+    let prompt = json!({"name": "bakery", "text": "You are a baker."});
+    let first = post(&server.client, "/v1/system-prompts", "k", &prompt).await;
+    first.with_status(201);
+    assert_eq!(first.header("etag"), "\"1\"");
+    let again = post(&server.client, "/v1/system-prompts", "k", &prompt).await;
+    assert_eq!((again.status, &again.body), (201, &first.body));
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    let ignored = ["idempotency-replayed", "date"];
+    let headers = |reply: &Reply| {
+        let mut headers = reply.headers.clone();
+        headers.retain(|(name, _)| !ignored.contains(&name.as_str()));
+        headers.sort();
+        headers
+    };
+    assert_eq!(headers(&again), headers(&first));
+    // The version can be changed with what the repetition says.
+    let changed = server
+        .client
+        .send(
+            "PUT",
+            again.header("location"),
+            &[("if-match", again.header("etag"))],
+            Some(&json!({"text": "You are a good baker."})),
+        )
+        .await;
+    assert_eq!(changed.with_status(200)["version"], 2);
+    server.stop().await;
+}

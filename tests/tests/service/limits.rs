@@ -329,3 +329,55 @@ async fn host_3_a_thousand_idle_streams_do_not_disturb_the_server_or_its_runs() 
     }
     server.stop().await;
 }
+
+/// The bytes that buffers between client and server may hold at most.
+const BUFFERS: usize = 32 << 20;
+
+#[tokio::test]
+async fn host_3_a_body_without_end_is_read_up_to_the_limit_and_its_connection_closed() {
+    let change = limited(|limits| limits.body_bytes = 1 << 20);
+    let server = TestServer::with_options(Stage::new(), OfflineModel, change).await;
+    for path in ["/v1/runs", "/v1/chat/completions", "/mcp"] {
+        let head = server.client.request(
+            "POST",
+            path,
+            &[
+                ("transfer-encoding", "chunked"),
+                ("content-type", "application/json"),
+                ("content-length", ""),
+            ],
+            None,
+        );
+        let head = String::from_utf8(head).unwrap();
+        // A client that wants to keep the connection is cut off as well.
+        let head = head
+            .replace("content-length: \r\n", "")
+            .replace("connection: close\r\n", "");
+        let stream = TcpStream::connect(server.client.address).await.unwrap();
+        let (mut reading, mut writing) = stream.into_split();
+        let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+        let sending = tokio::spawn(async move {
+            let mut sent = 0;
+            writing.write_all(head.as_bytes()).await.unwrap();
+            // 1 GiB, unless the server closes the connection before.
+            while sent < 1 << 30 && writing.write_all(chunk.as_bytes()).await.is_ok() {
+                sent += chunk.len();
+            }
+            sent
+        });
+        let mut received = Vec::new();
+        // The connection may be reset, as the client still sends.
+        let _ = reading.read_to_end(&mut received).await;
+        let received = String::from_utf8_lossy(&received).into_owned();
+        assert!(received.starts_with("HTTP/1.1 413 "), "{path}: {received}");
+        let limit = if path == "/v1/chat/completions" {
+            32 << 20
+        } else {
+            1 << 20
+        };
+        let sent = sending.await.unwrap();
+        assert!(sent <= limit + BUFFERS, "{path}: {sent}");
+    }
+    assert_eq!(server.client.get("/v1/runs").await.json()["total"], 0);
+    server.stop().await;
+}

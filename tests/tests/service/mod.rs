@@ -8,6 +8,7 @@ mod command;
 mod console;
 mod conversations;
 mod decisions;
+mod examples;
 mod idempotency;
 mod limits;
 mod mcp;

@@ -59,13 +59,7 @@ async fn host_3_every_described_address_exists_and_no_other_method() {
             .map(|key| key.to_uppercase())
             .collect();
         // Nothing has these names, so no request changes anything.
-        let path = path
-            .replace("{run}", "0badcafe")
-            .replace("{conversation}", "0badcafe")
-            .replace("{name}", "none")
-            .replace("{call}", "a1.1")
-            .replace("{fact}", "999")
-            .replace("{rule}", "999");
+        let path = made_up(path);
         for method in all {
             // Without a body, requests that need one are refused.
             let reply = server
@@ -75,10 +69,101 @@ async fn host_3_every_described_address_exists_and_no_other_method() {
             let is_described = described.contains(&method.to_owned());
             let is_wrong_method = reply.status == 405;
             assert_eq!(is_described, !is_wrong_method, "{method} {path}: {reply:?}");
-            if reply.status == 404 {
+            let is_openai = path.starts_with("/v1/models") || path.starts_with("/v1/chat");
+            if reply.status == 404 && !is_openai {
                 assert_ne!(reply.problem().1, "unknown_address", "{method} {path}");
             }
         }
     }
     server.stop().await;
+}
+
+#[test]
+fn host_3_other_protocols_and_headers_are_described() {
+    let paths = &openapi()["paths"];
+    for (path, method) in [
+        ("/v1/chat/completions", "post"),
+        ("/v1/models", "get"),
+        ("/v1/models/{model}", "get"),
+        ("/mcp", "post"),
+        ("/mcp", "get"),
+        ("/mcp", "delete"),
+    ] {
+        assert!(!paths[path][method].is_null(), "{method} {path}");
+    }
+    for (path, method, name, is_required) in [
+        ("/v1/system-prompts/{name}", "put", "If-Match", true),
+        ("/v1/chat/completions", "post", "X-System-Prompt-Id", false),
+        ("/v1/runs", "post", "Idempotency-Key", false),
+        ("/v1/memory/{fact}", "delete", "Idempotency-Key", false),
+        ("/v1/runs/{run}/events", "get", "Last-Event-ID", false),
+        ("/context/{conversation}/events", "get", "Last-Event-ID", false),
+        ("/v1/events", "get", "Last-Event-ID", false),
+    ] {
+        let parameters = paths[path][method]["parameters"].as_array().unwrap();
+        let found = parameters
+            .iter()
+            .find(|parameter| parameter["name"] == name)
+            .unwrap_or_else(|| panic!("{method} {path} {name}"));
+        assert_eq!(
+            (&found["in"], &found["required"]),
+            (&json!("header"), &json!(is_required))
+        );
+        assert!(found["description"].as_str().is_some(), "{name}");
+    }
+    for (path, method, status, name) in [
+        ("/v1/system-prompts/{name}", "get", "200", "ETag"),
+        ("/v1/system-prompts/{name}", "put", "200", "ETag"),
+        ("/v1/system-prompts", "post", "201", "ETag"),
+        ("/v1/system-prompts", "post", "201", "Location"),
+        ("/v1/runs", "post", "201", "Location"),
+        ("/v1/runs/{run}/fork", "post", "201", "Location"),
+        ("/context", "post", "201", "Location"),
+        ("/v1/runs", "post", "default", "Retry-After"),
+    ] {
+        let header = &paths[path][method]["responses"][status]["headers"][name];
+        assert!(header["schema"].is_object(), "{method} {path} {status} {name}");
+    }
+    let error = &paths["/v1/models"]["get"]["responses"]["default"]["content"];
+    assert!(error["application/json"].is_object(), "{error}");
+}
+
+#[tokio::test]
+async fn host_3_no_request_ignores_a_parameter() {
+    let server = TestServer::start(Stage::new(), OfflineModel).await;
+    let mut sent = 0;
+    for (path, item) in openapi()["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            // Other protocols have their own rules.
+            if operation["tags"][0] == "OpenAI clients" || operation["tags"][0] == "MCP" {
+                continue;
+            }
+            let path = format!("{}?colour=red", made_up(path));
+            let body = operation["requestBody"].is_object().then(|| json!({}));
+            let reply = server
+                .client
+                .send(&method.to_uppercase(), &path, &[], body.as_ref())
+                .await;
+            assert_eq!(
+                reply.problem(),
+                (400, "invalid_query".to_owned()),
+                "{method} {path}"
+            );
+            sent += 1;
+        }
+    }
+    assert!(sent > 40, "{sent}");
+    server.stop().await;
+}
+
+/// An address with names that nothing has.
+fn made_up(path: &str) -> String {
+    path.replace("{run}", "0badcafe")
+        .replace("{conversation}", "0badcafe")
+        .replace("{name}", "none")
+        .replace("{effect}", "a1.1")
+        .replace("{handle}", "a1.1")
+        .replace("{model}", "none")
+        .replace("{fact}", "999")
+        .replace("{rule}", "999")
 }

@@ -1,10 +1,10 @@
 //! What runs work with: the memory, agents, MCP services and approval rules.
 
 use dirigent::OfflineModel;
-use dirigent_tests::scripted::{Scripted, says};
+use dirigent_tests::scripted::{Scripted, achieved, calls, plan, says};
 use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn intent_1_facts_are_added_found_and_deleted() {
@@ -139,5 +139,72 @@ async fn host_3_usage_is_added_up_by_day_model_and_agent() {
     assert_eq!(usage("?to=1000").await["runs"], 0);
     let wrong = server.client.get("/v1/usage?by=colour").await;
     assert_eq!(wrong.problem(), (400, "invalid_query".to_owned()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_10_usage_by_model_includes_the_calls_of_plans_and_a_fork_counts_only_its_own() {
+    let list = json!({"operation": "list", "path": "."});
+    let model = Scripted::new()
+        .lead([plan(
+            "Look twice.",
+            [calls(
+                "look",
+                [("file_operations", list.clone()), ("file_operations", list)],
+            )],
+        )])
+        .reflector([achieved("Looked."), achieved("Looked.")]);
+    let server = TestServer::start(Stage::new(), model).await;
+    let run = server.start_run(&json!({"goal": "Look", "user": "absent"})).await;
+    server.until_ended(&run).await;
+    let usage = async |by: &str| {
+        let path = format!("/v1/usage?by={by}");
+        server.client.get(&path).await.with_status(200)
+    };
+    let sum = |usage: &Value, field: &str| -> u64 {
+        let rows = usage["rows"].as_array().unwrap().iter();
+        rows.map(|row| row[field].as_u64().unwrap()).sum()
+    };
+    let fields = ["requests", "tool_calls", "input_tokens", "output_tokens", "cost"];
+    for by in ["day", "model", "agent"] {
+        let usage = usage(by).await;
+        assert_eq!(usage["total"]["tool_calls"], 2, "{usage}");
+        for field in fields {
+            assert_eq!(sum(&usage, field), usage["total"][field], "{by} {field}: {usage}");
+        }
+    }
+    let by_model = usage("model").await;
+    let rows = by_model["rows"].as_array().unwrap();
+    let of_run = rows.iter().find(|row| row["key"] == "run").unwrap();
+    assert_eq!(
+        (&of_run["tool_calls"], &of_run["requests"]),
+        (&json!(2), &json!(0))
+    );
+
+    // The fork shares everything up to the plan's end, and asks its reflector.
+    let before = usage("day").await["total"].clone();
+    let events = server
+        .client
+        .get(&format!("{run}/events?format=json&kind=subtask_finished"))
+        .await
+        .with_status(200);
+    let at = events["events"][0]["seq"].as_u64().unwrap();
+    let forked = server
+        .client
+        .post(&format!("{run}/fork"), &json!({"at": at, "user": "absent"}))
+        .await;
+    forked.with_status(201);
+    let fork = forked.header("location").to_owned();
+    server.until_ended(&fork).await;
+    let own = server.client.get(&fork).await.with_status(200)["report"]["usage"].clone();
+    let after = usage("day").await["total"].clone();
+    let added = |field: &str| after[field].as_u64().unwrap() - before[field].as_u64().unwrap();
+    assert_eq!(added("tool_calls"), 0, "{after}");
+    let requests = own["model_calls"].as_u64().unwrap();
+    assert!(
+        added("requests") >= 1 && added("requests") < requests,
+        "{own} {after}"
+    );
+    assert!(added("input_tokens") < own["input_tokens"].as_u64().unwrap());
     server.stop().await;
 }

@@ -2,7 +2,7 @@
 
 use dirigent::{OfflineModel, Policy, Rule, Ruling};
 use dirigent_tests::http_client::{Client, ServerEvent};
-use dirigent_tests::scripted::{Gate, Scripted, achieved, ask_user, call, calls, plan, says};
+use dirigent_tests::scripted::{Gate, Scripted, achieved, after, ask_user, call, calls, plan, says};
 use dirigent_tests::service::TestServer;
 use dirigent_tests::stage::Stage;
 use serde_json::{Value, json};
@@ -388,6 +388,15 @@ async fn host_9_a_run_is_forked_compared_drawn_and_undone() {
     std::fs::write(server.stage.workspace().join("a.txt"), "changed\n").unwrap();
     let refused = server.client.post_nothing(&format!("{run}/undo")).await;
     assert_eq!(refused.problem(), (409, "undo_refused".to_owned()));
+    let refused = refused.json();
+    assert_eq!(
+        refused["detail"],
+        "nothing was undone: a.txt has changed since the run"
+    );
+    assert_eq!(
+        refused["refused"],
+        json!([{"path": "a.txt", "reason": "changed"}])
+    );
     std::fs::write(server.stage.workspace().join("a.txt"), "one\n").unwrap();
     let undone = server
         .client
@@ -539,5 +548,165 @@ async fn host_3_a_query_or_an_array_in_place_of_the_body_is_refused() {
         .problem();
     assert_eq!(refused, (422, "invalid_value".to_owned()));
     assert_eq!(client.get("/v1/runs").await.json()["total"], 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn host_3_unknown_kinds_and_positions_of_events_are_refused() {
+    let server = TestServer::start(Stage::new(), Scripted::new().lead([says("Done.")])).await;
+    let context = server.begin_conversation(&json!({})).await;
+    let message = json!({"message": "Say done"});
+    let answered = server.client.post(&format!("{context}/messages"), &message).await;
+    let run = format!("/v1/runs/{}", answered.with_status(200)["run"].as_str().unwrap());
+    let page = format!("{run}/events?format=json&kind=");
+    let known = server
+        .client
+        .get(&format!("{page}run_started,run_finished"))
+        .await
+        .with_status(200);
+    assert_eq!(known["total"], 2);
+    for kind in ["tool_start", "run_started,", "run_started,colour"] {
+        let refused = server.client.get(&format!("{page}{kind}")).await;
+        assert_eq!(refused.problem(), (400, "invalid_query".to_owned()), "{kind}");
+        assert!(
+            refused.body.contains("tool_started, tool_finished"),
+            "{refused:?}"
+        );
+    }
+    // The same code for all streams of events.
+    for path in [format!("{run}/events"), format!("{context}/events")] {
+        for last in ["x", "1.x", "1.2.3.4", "-1"] {
+            let headers = [("accept", "text/event-stream"), ("last-event-id", last)];
+            let refused = server.client.send("GET", &path, &headers, None).await;
+            assert_eq!(
+                refused.problem(),
+                (400, "invalid_position".to_owned()),
+                "{path} {last}"
+            );
+        }
+    }
+    let refused = server.client.get(&format!("{context}/events?after=x")).await;
+    assert_eq!(refused.problem(), (400, "invalid_position".to_owned()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn paor_6_an_output_is_read_by_its_handle_whole_or_in_part() {
+    let lines: String = (1..=2_000).map(|line| format!("line {line} ä\n")).collect();
+    let stage = Stage::new().file("long.txt", &lines);
+    let read = json!({"command": ["cat", "long.txt"]});
+    let model = Scripted::new().lead([call("execute_command", read), says("Read.")]);
+    let server = TestServer::start(stage, model).await;
+    let run = server
+        .start_run(&json!({"goal": "Read long.txt", "user": "absent"}))
+        .await;
+    server.until_ended(&run).await;
+    let page = server
+        .client
+        .get(&format!("{run}/events?format=json&kind=tool_started"))
+        .await
+        .with_status(200);
+    let handle = page["events"][0]["effect"].as_str().unwrap();
+    let output = format!("{run}/outputs/{handle}");
+    let whole = server.client.get(&output).await.with_status(200);
+    let text = whole["text"].as_str().unwrap();
+    assert!(text.contains(&lines), "{whole}");
+    assert_eq!(whole["handle"], handle);
+    assert_eq!(whole["characters"], text.chars().count());
+    assert_eq!(whole["texts"][0]["name"], "output.stdout", "{whole}");
+    assert_eq!(whole["texts"][0]["line"], 1);
+    let part = async |query: &str| {
+        let part = server
+            .client
+            .get(&format!("{output}?{query}"))
+            .await
+            .with_status(200);
+        assert_eq!(part["characters"], whole["characters"]);
+        part["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(part("start_line=2&end_line=3").await, "line 2 ä\nline 3 ä\n");
+    assert_eq!(part("offset=5&length=4").await, "1 ä\n");
+    assert_eq!(part("offset=99999999").await, "");
+    assert!(
+        part("start_line=1999")
+            .await
+            .starts_with("line 1999 ä\nline 2000 ä\n")
+    );
+    // As agents see the rest.
+    let findings = server.client.get(&format!("{run}/outputs/a1")).await;
+    assert!(
+        findings.with_status(200)["text"]
+            .as_str()
+            .unwrap()
+            .contains("Read.")
+    );
+    for (query, status, code) in [
+        ("outputs/a9.9", 404, "unknown_output"),
+        ("outputs/iteration.9", 404, "unknown_output"),
+        ("outputs/colour", 422, "invalid_value"),
+        ("outputs/a1.2?start_line=0", 400, "invalid_query"),
+        ("outputs/a1.2?start_line=1&offset=1", 400, "invalid_query"),
+        ("outputs/a1.2?lines=1", 400, "invalid_query"),
+    ] {
+        let refused = server.client.get(&format!("{run}/{query}")).await;
+        assert_eq!(refused.problem(), (status, code.to_owned()), "{query}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn paor_4_a_plan_that_waits_for_approval_is_drawn() {
+    let write = json!({"operation": "write", "path": "a.txt", "content": "one\n"});
+    let model = Scripted::new()
+        .lead([plan(
+            "Write a file.",
+            [
+                calls("write", [("file_operations", write.clone())]),
+                after(calls("again", [("file_operations", write)]), ["write"]),
+            ],
+        )])
+        .reflector([achieved("Written.")]);
+    let server = TestServer::start(Stage::new(), model).await;
+    let run = server
+        .start_run(&json!({"goal": "Write a.txt", "mode": "plan"}))
+        .await;
+    let mut events = server
+        .client
+        .stream("GET", &format!("{run}/events"), &[], None)
+        .await;
+    let asked = events.wait_for_run_event("approval_asked").await;
+    let approval = &asked.data["approval"];
+    let graph = server.client.get(&format!("{run}/graph")).await.with_status(200);
+    assert_eq!(
+        graph["iterations"],
+        json!([{
+            "iteration": 1,
+            "approval": approval["effect"],
+            "summary": "Write a file.",
+            "subtasks": graph["iterations"][0]["subtasks"],
+        }])
+    );
+    let subtasks = graph["iterations"][0]["subtasks"].as_array().unwrap();
+    let shown: Vec<_> = subtasks
+        .iter()
+        .map(|subtask| {
+            (
+                subtask["id"].as_str().unwrap(),
+                subtask["state"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(shown, [("write", "waiting"), ("again", "waiting")]);
+    assert_eq!(subtasks[1]["depends_on"], json!(["write"]));
+    let drawing = server.client.get(&format!("{run}/graph?format=mermaid")).await;
+    assert!(drawing.body.contains("Title of again"), "{drawing:?}");
+
+    let path = format!("{run}/approvals/{}", approval["effect"].as_str().unwrap());
+    let decision = json!({"digest": approval["digest"], "answer": "approve"});
+    server.client.post(&path, &decision).await.with_status(200);
+    server.until_ended(&run).await;
+    let graph = server.client.get(&format!("{run}/graph")).await.with_status(200);
+    assert_eq!(graph["iterations"].as_array().unwrap().len(), 1);
+    assert_eq!(graph["iterations"][0]["approval"], json!(null));
     server.stop().await;
 }

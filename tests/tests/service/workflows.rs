@@ -122,3 +122,46 @@ async fn flow_1_a_workflow_of_the_project_is_not_used_before_it_is_trusted() {
     assert_eq!(started.problem(), (422, "untrusted_workflow".to_owned()));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn flow_1_a_workflow_of_the_project_is_trusted_with_the_text_that_was_shown() {
+    let text = "---\ndescription: Greets\n---\nSay hello.\n";
+    let stage = Stage::new().file(".dirigent/workflows/greet.md", text);
+    let server = TestServer::start(stage, Scripted::new().lead([says("Hello.")])).await;
+    let refused = server.client.post("/v1/runs", &json!({"goal": "/greet"})).await;
+    assert_eq!(refused.problem(), (422, "untrusted_workflow".to_owned()));
+    let shown = refused.json()["untrusted"].clone();
+    assert_eq!((&shown["name"], &shown["text"]), (&json!("greet"), &json!(text)));
+    let listed = server.client.get("/v1/workflows").await.with_status(200);
+    assert_eq!(listed["untrusted"], json!([shown]));
+
+    // A file that has changed since is not trusted.
+    let path = "/v1/workflows/greet/trust";
+    let file = server.stage.workspace().join(".dirigent/workflows/greet.md");
+    std::fs::write(&file, text.replace("hello", "goodbye")).unwrap();
+    let trust = json!({"digest": shown["digest"]});
+    let changed = server.client.post(path, &trust).await;
+    assert_eq!(changed.problem(), (409, "workflow_changed".to_owned()));
+    assert_ne!(changed.json()["untrusted"]["digest"], shown["digest"]);
+    let started = server.client.post("/v1/workflows/greet/runs", &json!({})).await;
+    assert_eq!(started.problem(), (422, "untrusted_workflow".to_owned()));
+    std::fs::write(&file, text).unwrap();
+
+    let missing = server.client.post(path, &json!({})).await;
+    assert_eq!(missing.problem(), (422, "invalid_value".to_owned()));
+    let unknown = server.client.post("/v1/workflows/nothing/trust", &trust).await;
+    assert_eq!(unknown.problem(), (404, "unknown_workflow".to_owned()));
+    let trusted = server.client.post(path, &trust).await.with_status(200);
+    assert_eq!(trusted["source"], "project");
+    let again = server.client.post(path, &trust).await;
+    assert_eq!(again.problem(), (409, "workflow_trusted".to_owned()));
+    let started = server.client.post("/v1/workflows/greet/runs", &json!({})).await;
+    started.with_status(201);
+    let run = started.header("location").to_owned();
+    server.until_ended(&run).await;
+    assert_eq!(
+        server.client.get(&run).await.json()["report"]["summary"],
+        "Hello."
+    );
+    server.stop().await;
+}

@@ -139,10 +139,12 @@ async fn a_moved_file_that_has_changed_since_is_not_undone_at_either_path() {
         .map(|refused| refused.path.as_str())
         .collect();
     assert_eq!(refused, ["moved/b.txt"]);
-    assert!(matches!(
-        undo.apply().await,
-        Err(DirigentError::UndoRefused { refused: 1 })
-    ));
+    let error = undo.apply().await.unwrap_err();
+    assert!(matches!(&error, DirigentError::UndoRefused { refused } if refused == undo.refused()));
+    assert!(
+        error.to_string().starts_with("nothing was undone: moved/b.txt "),
+        "{error}"
+    );
     assert_eq!(stage.read("a.txt"), "three\n");
 
     let _ = undo.skip_refused().apply().await.unwrap();

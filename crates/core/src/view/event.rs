@@ -290,6 +290,36 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// The names of all kinds of events.
+    pub const NAMES: &'static [&'static str] = &[
+        "run_started",
+        "phase_changed",
+        "plan_made",
+        "subtask_started",
+        "subtask_finished",
+        "lead_continued",
+        "agent_started",
+        "model_replied",
+        "model_failed",
+        "tool_started",
+        "tool_finished",
+        "tool_refused",
+        "reflected",
+        "agent_finished",
+        "guided",
+        "approval_asked",
+        "approval_decided",
+        "approval_expired",
+        "question_asked",
+        "question_answered",
+        "question_expired",
+        "resumed",
+        "calls_allowed",
+        "tools_changed",
+        "workspace_shared",
+        "run_finished",
+    ];
+
     /// Returns the name of the event, as in its JSON form.
     pub fn name(&self) -> &'static str {
         match self {

@@ -300,6 +300,7 @@ fn the_list_of_example_events_has_every_kind() {
     let named: BTreeSet<&str> = names.collect();
     let tested: BTreeSet<&str> = one_of_each().iter().map(|(_, kind)| kind.name()).collect();
     assert_eq!(tested, named);
+    assert_eq!(EventKind::NAMES.iter().copied().collect::<BTreeSet<_>>(), named);
 }
 
 /// The names of the fields in the first column of a table.

@@ -122,7 +122,9 @@ fn paor_6_a_watcher_sees_subtasks_and_their_calls() {
         watcher.run(RunInput::ToolStarted {
             effect: effect("run.3")
         }),
-        [json!({"event": "tool_started", "effect": "run.3", "tool": "look", "parameters": {"path": "x"}, "subtask": "q"})]
+        [
+            json!({"event": "tool_started", "effect": "run.3", "tool": "look", "parameters": {"path": "x"}, "subtask": "q"})
+        ]
     );
     let ended_well = |effect: &str| {
         json!({"event": "tool_finished", "effect": effect, "tool": "look", "success": true, "error": null,

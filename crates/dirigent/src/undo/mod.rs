@@ -180,7 +180,7 @@ impl Undo {
 
     fn apply_now(&self) -> Result<Undone, DirigentError> {
         if !self.refused.is_empty() {
-            let refused = self.refused.len();
+            let refused = self.refused.clone();
             return Err(DirigentError::UndoRefused { refused });
         }
         // The claim keeps other processes from resuming the run during the undo.
