@@ -302,7 +302,11 @@ async fn read_body(reader: &mut BufReader<TcpStream>, headers: &[(String, String
     let length = header(headers, "content-length").and_then(|length| length.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body).await.expect("the whole body");
-    String::from_utf8(body).expect("UTF-8")
+    match header(headers, "content-encoding") {
+        // Not decompressed.
+        Some(_) => String::from_utf8_lossy(&body).into_owned(),
+        None => String::from_utf8(body).expect("UTF-8"),
+    }
 }
 
 /// Reads a chunk of a body; `None` after the last one, or if the connection was closed.

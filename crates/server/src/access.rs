@@ -10,8 +10,9 @@ use axum::http::header::{
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
+use crate::console;
 use crate::entrance;
 use crate::problem::Problem;
 use crate::service::Service;
@@ -29,7 +30,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) async fn check_access(State(service): State<Service>, request: Request, next: Next) -> Response {
     let mut response = match check(&service, &request) {
         Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+        Err(problem) => console::refusal(problem, request.uri().path(), request.headers()),
     };
     let headers = response.headers_mut();
     for (name, value) in [
@@ -74,12 +75,12 @@ fn head_bytes(uri: &Uri, headers: &HeaderMap) -> usize {
     path + headers.sum::<usize>()
 }
 
-/// The health check says nothing about runs. The entrance checks the token in its link itself.
+/// The health check and the files of the console say nothing about runs. The entrance checks the token in its link itself.
 fn needs_no_token(uri: &Uri) -> bool {
     match uri.path() {
         "/health" => true,
         "/" => entrance::sent_token(uri.query()).is_some(),
-        _ => false,
+        path => console::is_file(path),
     }
 }
 

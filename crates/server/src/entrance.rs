@@ -1,18 +1,17 @@
-//! `/`: where a browser exchanges the token in its link for the cookie of a session; and `/health`.
+//! `/`: the console, and where a browser exchanges the token in its link for the cookie of a session; and `/health`.
 
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::access::cookie_name;
+use crate::console;
 use crate::problem::Problem;
 use crate::schemas;
 use crate::service::Service;
 use crate::sessions::SESSION_TIME;
-
-const PAGE: &str = "Dirigent is running, and you are signed in. docs/service.md describes the API, which begins at /v1/runs and /context.\n";
 
 /// The token in the query of the link. Tokens have no characters that a query encodes.
 pub(crate) fn sent_token(query: Option<&str>) -> Option<&str> {
@@ -20,13 +19,17 @@ pub(crate) fn sent_token(query: Option<&str>) -> Option<&str> {
 }
 
 /// `GET /`
-pub(crate) async fn enter(State(service): State<Service>, RawQuery(query): RawQuery) -> Response {
+pub(crate) async fn enter(
+    State(service): State<Service>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     match sent_token(query.as_deref()) {
-        None => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], PAGE).into_response(),
+        None => console::page(headers).await,
         Some(token) if service.token.matches(token.as_bytes()) => begin_session(&service)
             .await
             .unwrap_or_else(IntoResponse::into_response),
-        Some(_) => Problem::wrong_token().into_response(),
+        Some(_) => console::refusal(Problem::wrong_token(), "/", &headers),
     }
 }
 

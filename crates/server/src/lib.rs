@@ -28,6 +28,7 @@ mod board;
 mod clock;
 mod completion;
 mod connections;
+mod console;
 mod conversations;
 mod decisions;
 mod described_routes;

@@ -11,9 +11,9 @@ use crate::mcp::McpEndpoint;
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::{
-    access, agents, all_runs, approval_rules, approvals, completion, conversations, decisions, entrance,
-    idempotency, input, mcp_services, memory, messages, openapi, outputs, passthrough, permits, reference,
-    run_changes, runs, steering, system_prompts, usage, workflows,
+    access, agents, all_runs, approval_rules, approvals, completion, console, conversations, decisions,
+    entrance, idempotency, input, mcp_services, memory, messages, openapi, outputs, passthrough, permits,
+    reference, run_changes, runs, steering, system_prompts, usage, workflows,
 };
 
 /// All addresses, each behind the checks of access and of the number of requests.
@@ -27,6 +27,7 @@ pub(crate) fn router(service: Service) -> Router {
         .route("/openapi.json", get(openapi::document))
         .route("/reference", get(reference::page))
         .route("/mcp", any(answer_mcp))
+        .merge(console::router())
         .fallback(async || Problem::unknown_address())
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .layer(from_fn_with_state(service.clone(), idempotency::answer_once))

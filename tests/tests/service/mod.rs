@@ -5,6 +5,7 @@ mod access;
 mod all_runs;
 mod clients;
 mod command;
+mod console;
 mod conversations;
 mod decisions;
 mod examples;
