@@ -257,7 +257,7 @@ async fn host_3_init_asks_at_a_terminal_and_hides_the_key() {
     let command = place.command(["init"]);
     tokio::task::spawn_blocking(move || {
         let terminal = Terminal::start(command);
-        let choices = terminal.wait_until("the choices", |all| all.contains("Number: "));
+        let choices = terminal.wait_until("the choices", |all| all.contains("Number:"));
         let other = choices
             .lines()
             .find(|line| line.contains("another server"))
@@ -291,7 +291,7 @@ async fn host_3_init_asks_at_a_terminal_and_hides_the_key() {
     let left = own_file(&place);
     tokio::task::spawn_blocking(move || {
         let terminal = Terminal::start(command);
-        terminal.wait_for("Number: ");
+        terminal.wait_for("Number:");
         terminal.types(CTRL_D);
         let _ = terminal.end_with(130);
         assert!(!left.exists());

@@ -24,7 +24,10 @@ const TEXT_OF_MODEL: &str = "the text of the model";
 
 /// The fields of all spans and events, and those of the spans of passed on requests.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<(String, Vec<(Id, Fields)>)>>);
+struct Seen(Arc<Mutex<(String, Spans)>>);
+
+/// The open spans.
+type Spans = Vec<(Id, Fields)>;
 
 #[derive(Clone, Default)]
 struct Fields(BTreeMap<String, String>);

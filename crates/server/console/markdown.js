@@ -5,8 +5,23 @@
 import { h } from './view.js';
 import { visible } from './format.js';
 
+/** The deepest nesting of blocks, and the longest line in characters, that are read as Markdown: what goes beyond stays text. */
+const MAX_DEPTH = 20;
+const MAX_LINE = 4_000;
+let depth = 0;
+
 /** @returns {Array} descriptions of the blocks of a text */
 export function markdown(text) {
+  if (depth >= MAX_DEPTH) return [h('p', null, [text])];
+  depth++;
+  try {
+    return blocksOf(text);
+  } finally {
+    depth--;
+  }
+}
+
+function blocksOf(text) {
   const lines = visible((text ?? '').replaceAll('\r\n', '\n')).replaceAll('\t', '    ').split('\n');
   const blocks = [];
   for (let at = 0; at < lines.length; ) at = block(lines, at, blocks);
@@ -95,6 +110,7 @@ const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|\*\*(?=\S)([\s\S]*?\S)\*\*|__(?=\S)([\
 
 /** The inline parts of a line of Markdown. */
 export function inline(text) {
+  if (text.length > MAX_LINE) return [text];
   const parts = [];
   let from = 0;
   for (const match of text.matchAll(INLINE)) {

@@ -6,6 +6,7 @@ import { line } from './format.js';
 import { words } from './words.js';
 
 const OFFLINE_AFTER = 10_000;
+const LISTED = 200;
 
 export const overview = {
   /** @type {Array<Object>} the newest 200 runs */
@@ -57,7 +58,7 @@ export function startOverview() {
     },
     onRun({ run }) {
       const others = overview.runs.filter((one) => one.run !== run.run);
-      overview.runs = run.removed ? others : [...others, run].sort((a, b) => b.created_at - a.created_at);
+      overview.runs = run.removed ? others : [...others, run].sort((a, b) => b.created_at - a.created_at).slice(0, LISTED);
       changed();
     },
   });

@@ -9,8 +9,17 @@ export const onAddress = (listener) => listeners.push(listener);
 
 /** The address as its parts and its query. */
 export function address() {
-  const parts = location.pathname.split('/').filter(Boolean).map(decodeURIComponent);
+  const parts = location.pathname.split('/').filter(Boolean).map(decoded);
   return { parts, query: Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+/** A part of an address; as it is if it is no text in percent encoding. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Writes an address: empty values of the query are left out. */

@@ -138,9 +138,14 @@ async fn keep(service: &Service, key: &str, response: Response) -> Result<Respon
         return Ok(response);
     }
     let (parts, body) = response.into_parts();
-    let body = to_bytes(body, LONGEST_ANSWER)
-        .await
-        .map_err(|error| Problem::internal(&error))?;
+    let body = match to_bytes(body, LONGEST_ANSWER).await {
+        Ok(body) => body,
+        Err(error) => {
+            let answer = problem_answer(&interrupted());
+            service.dirigent.answer_request(key, stored(&answer)).await?;
+            return Err(Problem::internal(&error));
+        }
+    };
     let answer = Answer {
         status: parts.status.as_u16(),
         headers: kept_headers(&parts.headers),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use dirigent_core::id::RunId;
 use futures::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension as _};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::StoreError;
@@ -36,9 +37,10 @@ impl Journal {
             journal: self.clone(),
             own,
             writes,
-            listed,
+            listed: Arc::new(listed),
             found: ChangedRuns::default(),
             is_due: false,
+            reading: None,
             check_at: Instant::now() + OWNER_CHECK_INTERVAL,
         })
     }
@@ -49,11 +51,13 @@ pub struct RunChanges {
     journal: Journal,
     own: Arc<WrittenRuns>,
     writes: ChangeSubscription,
-    listed: ListedRuns,
+    listed: Arc<ListedRuns>,
     /// The changes that the next answer contains.
     found: ChangedRuns,
-    /// Whether another process may have written since the claims were read.
+    /// Whether another process may have written since the last reading began.
     is_due: bool,
+    /// The reading that has begun. It goes on if a caller stops waiting, so that callers who never wait long do not prevent it.
+    reading: Option<JoinHandle<Result<(ListedRuns, ChangedRuns), StoreError>>>,
     /// When the owners are checked next.
     check_at: Instant,
 }
@@ -70,7 +74,8 @@ pub struct ChangedRuns {
 
 impl RunChanges {
     /// Waits for changes, and returns all since the last call. Changes in quick succession come together, so a slow caller needs no more
-    /// memory than there are runs. A run may be named although it has not changed. Cancel safe.
+    /// memory than there are runs. Changes that this process has made before the call are returned without waiting. A run may be named
+    /// although it has not changed. Cancel safe.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -80,8 +85,8 @@ impl RunChanges {
             // Also while this process writes all the time.
             self.is_due |=
                 self.writes.wait_for_write().now_or_never().is_some() || Instant::now() >= self.check_at;
-            if self.is_due {
-                self.read().await?;
+            if self.is_due && self.reading.is_none() {
+                self.begin_reading();
             }
             if self.found != ChangedRuns::default() {
                 return Ok(std::mem::take(&mut self.found));
@@ -89,26 +94,42 @@ impl RunChanges {
             tokio::select! {
                 () = self.own.wait() => {}
                 () = self.writes.wait_for_write() => self.is_due = true,
-                () = sleep_until(self.check_at) => {}
+                () = sleep_until(self.check_at), if self.reading.is_none() => {}
+                read = finished(&mut self.reading) => {
+                    self.reading = None;
+                    let (listed, changed) = read?;
+                    self.listed = Arc::new(listed);
+                    self.found.runs.extend(changed.runs);
+                    self.found.deleted |= changed.deleted;
+                }
             }
         }
     }
 
-    /// Reads what other processes have changed.
-    async fn read(&mut self) -> Result<(), StoreError> {
+    /// Begins to read what other processes have changed.
+    fn begin_reading(&mut self) {
         let (journal, known) = (self.journal.clone(), self.listed.clone());
-        let read = tokio::task::spawn_blocking(move || ListedRuns::read(&journal, Some(&known))).await;
-        let Ok(read) = read else {
-            // The runtime is shutting down.
-            return std::future::pending().await;
-        };
-        let (listed, changed) = read?;
-        self.listed = listed;
-        self.found.runs.extend(changed.runs);
-        self.found.deleted |= changed.deleted;
         self.is_due = false;
         self.check_at = Instant::now() + OWNER_CHECK_INTERVAL;
-        Ok(())
+        self.reading = Some(tokio::task::spawn_blocking(move || {
+            ListedRuns::read(&journal, Some(&known))
+        }));
+    }
+}
+
+/// Waits for the end of a reading; for ever without one, or while the runtime is shutting down. Panics if the reading has panicked.
+async fn finished(
+    reading: &mut Option<JoinHandle<Result<(ListedRuns, ChangedRuns), StoreError>>>,
+) -> Result<(ListedRuns, ChangedRuns), StoreError> {
+    let Some(reading) = reading else {
+        return std::future::pending().await;
+    };
+    match reading.await {
+        Ok(read) => read,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => std::future::pending().await,
+        },
     }
 }
 

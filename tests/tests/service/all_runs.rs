@@ -117,10 +117,19 @@ async fn host_8_a_client_that_has_missed_too_much_gets_a_new_snapshot() {
     let mut all = server.client.stream("GET", "/v1/events", &[], None).await;
     let begin = all.next().await.unwrap().id;
     let other = Journal::open(&server.stage.journal()).unwrap();
-    for number in 1..=RUNS {
-        end_elsewhere(&other, begin_elsewhere(&other, number as u128));
-    }
+    let journal = other.clone();
+    // On another thread, as the server of the test runs on this one.
+    let ended = tokio::task::spawn_blocking(move || {
+        for number in 1..=RUNS {
+            end_elsewhere(&journal, begin_elsewhere(&journal, number as u128));
+        }
+    });
+    ended.await.unwrap();
+    let newest = format!("/v1/runs/{}", format!("{RUNS:032x}").parse::<RunId>().unwrap());
+    until_run_has(&mut all, &newest, "state", "goal_achieved").await;
     assert_eq!(prune(&other), RUNS);
+    all.wait_for(|event| event.name == "run" && event.data["run"]["removed"] == true)
+        .await;
     let last = server
         .start_run(&json!({"goal": "Count the lines in notes.txt"}))
         .await;

@@ -74,12 +74,7 @@ fn choose(choices: &[String], output: &Output) -> Option<usize> {
 async fn hosted(provider: &Provider, output: &Output) -> Option<ModelTable> {
     let key = match set_variable(provider) {
         Some(_) => None,
-        None => Some(
-            output
-                .ask_secret(&format!("API key of {}: ", provider.name))?
-                .trim()
-                .to_owned(),
-        ),
+        None => Some(key_of(provider, output)?),
     };
     let models = models_of(provider.name, "", key.as_deref())
         .await
@@ -149,6 +144,17 @@ fn model_name(models: &[String], suggested: Option<&str>, output: &Output) -> Op
             ("", None, None) => {}
             (name, None, _) => return Some(name.to_owned()),
         }
+    }
+}
+
+/// Asks for the key of a provider until it is not empty.
+fn key_of(provider: &Provider, output: &Output) -> Option<String> {
+    loop {
+        let key = output.ask_secret(&format!("API key of {}: ", provider.name))?;
+        if !key.trim().is_empty() {
+            return Some(key.trim().to_owned());
+        }
+        output.note("type or paste the key, or press Ctrl-C to leave");
     }
 }
 

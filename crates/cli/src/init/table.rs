@@ -32,9 +32,9 @@ impl fmt::Display for ModelTable {
     }
 }
 
-/// A string in TOML, whose escapes include those of JSON.
+/// A string in TOML. Its escapes include those of JSON; in addition, TOML escapes the character "delete".
 fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
         };
         assert_eq!(
             table.to_string(),
-            "[model]\nprovider = \"openai\"\nname = \"a \\\"b\\\"\\n[model]\u{7f}\\\\\"\nbase_url = \"http://127.0.0.1:1/v1\"\n"
+            "[model]\nprovider = \"openai\"\nname = \"a \\\"b\\\"\\n[model]\\u007f\\\\\"\nbase_url = \"http://127.0.0.1:1/v1\"\n"
         );
     }
 }

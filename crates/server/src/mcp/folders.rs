@@ -31,7 +31,7 @@ pub(crate) struct Roots {
     folders: Mutex<Vec<PathBuf>>,
     /// The number of times that the client has said that they changed.
     changes: AtomicU64,
-    /// The number of changes that the client had told when it was asked; `None` until then. Locked while it is asked.
+    /// The number of changes that the client had told before it answered; `None` until then. Locked while it is asked.
     asked_after: tokio::sync::Mutex<Option<u64>>,
 }
 
@@ -48,9 +48,9 @@ impl Roots {
         if *asked_after == Some(changes) && !may_differ {
             return;
         }
-        // A client that does not answer keeps the roots that it had, and is asked again only after they have changed.
-        *asked_after = Some(changes);
+        // A client that does not answer keeps the roots that it had, and is asked again.
         if let Some(folders) = ask.await {
+            *asked_after = Some(changes);
             let real = folders.iter().filter_map(|root| root.canonicalize().ok());
             *self.lock() = real.collect();
         }

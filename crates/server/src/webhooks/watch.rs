@@ -129,6 +129,8 @@ impl Watch {
         self.list().await?;
         self.noticed = noticed;
         let mut store_at = Instant::now() + STORE_INTERVAL;
+        let overlap = Duration::from_millis(OVERLAP);
+        let mut quiet_at = Instant::now() + overlap;
         loop {
             tokio::select! {
                 biased;
@@ -142,9 +144,13 @@ impl Watch {
                     let changed = changed?;
                     self.look(changed.runs).await?;
                     self.noticed = noticed;
+                    quiet_at = Instant::now() + overlap;
                 }
                 // What happened before this moment is noticed by then.
-                () = sleep(Duration::from_millis(OVERLAP)) => self.noticed = noticed,
+                () = sleep_until(quiet_at) => {
+                    self.noticed = noticed;
+                    quiet_at = Instant::now() + overlap;
+                }
             }
             noticed = now();
         }

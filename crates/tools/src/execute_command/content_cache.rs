@@ -96,23 +96,29 @@ impl ContentCache {
     }
 }
 
-/// The caches of workspaces, the last used one last.
-static CACHES: Mutex<Vec<(PathBuf, Arc<Mutex<ContentCache>>)>> = Mutex::new(Vec::new());
+/// The caches of workspaces, the last used one last. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ContentCaches(Arc<Mutex<Vec<SharedCache>>>);
 
-/// Calls a function with the cache of a workspace. Snapshots of one workspace wait for each other.
-pub(super) fn with_cache<T>(root: &Path, call: impl FnOnce(&mut ContentCache) -> T) -> T {
-    let cache = {
-        let mut caches = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = caches.iter().position(|(path, _)| path == root);
-        let cache = match known {
-            Some(at) => caches.remove(at).1,
-            None => Arc::default(),
+/// The root of a workspace with its cache.
+type SharedCache = (PathBuf, Arc<Mutex<ContentCache>>);
+
+impl ContentCaches {
+    /// Calls a function with the cache of a workspace. Snapshots of one workspace wait for each other.
+    pub(super) fn with_cache<T>(&self, root: &Path, call: impl FnOnce(&mut ContentCache) -> T) -> T {
+        let cache = {
+            let mut caches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = caches.iter().position(|(path, _)| path == root);
+            let cache = match known {
+                Some(at) => caches.remove(at).1,
+                None => Arc::default(),
+            };
+            let more = (caches.len() + 1).saturating_sub(MAX_WORKSPACES);
+            caches.drain(..more);
+            caches.push((root.to_owned(), cache.clone()));
+            cache
         };
-        let more = (caches.len() + 1).saturating_sub(MAX_WORKSPACES);
-        caches.drain(..more);
-        caches.push((root.to_owned(), cache.clone()));
-        cache
-    };
-    let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
-    call(&mut cache)
+        let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        call(&mut cache)
+    }
 }

@@ -30,6 +30,7 @@ use serde_json::json;
 pub use self::environment::short_environment;
 
 use self::capture::Capture;
+use self::content_cache::ContentCaches;
 use self::error::CommandError;
 use self::guard::Guard;
 use self::outcome::Outcome;
@@ -105,7 +106,8 @@ fn default_timeout() -> u64 {
 pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
     let description = description::description(sandbox);
     let sandbox = sandbox.clone();
-    let call = move |context, parameters| execute(context, parameters, sandbox.clone());
+    let contents = ContentCaches::default();
+    let call = move |context, parameters| execute(context, parameters, sandbox.clone(), contents.clone());
     typed("execute_command", description, call)
         .category(ToolCategory::Commands)
         .access(Access::Execute)
@@ -114,12 +116,17 @@ pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
 
 /// Runs the command in a new task. If the returned future is dropped, the command is cancelled, but the task
 /// continues until all processes have ended and all protected files are restored.
-async fn execute(context: ToolContext, parameters: Parameters, sandbox: Sandbox) -> ToolResult {
+async fn execute(
+    context: ToolContext,
+    parameters: Parameters,
+    sandbox: Sandbox,
+    contents: ContentCaches,
+) -> ToolResult {
     let cancel = context.cancel.child_token();
     let _cancelled_when_dropped = cancel.clone().drop_guard();
     let context = ToolContext { cancel, ..context };
     let work = tokio::spawn(async move {
-        match run(&context, &parameters, &sandbox).await {
+        match run(&context, &parameters, &sandbox, contents).await {
             Ok(outcome) => outcome.into_result(&sandbox),
             Err(error) => error.into_result(),
         }
@@ -137,6 +144,7 @@ async fn run(
     context: &ToolContext,
     parameters: &Parameters,
     sandbox: &Sandbox,
+    contents: ContentCaches,
 ) -> Result<Outcome, CommandError> {
     check(context, parameters)?;
     let before = context.clone();
@@ -144,7 +152,10 @@ async fn run(
     let snapshot = spawn_blocking(move || {
         let known = known_paths(&before);
         let root = &before.workspace;
-        Ok((Guard::take(root)?, WorkspaceSnapshot::take(root, &known)))
+        Ok((
+            Guard::take(root)?,
+            WorkspaceSnapshot::take(root, &known, &contents),
+        ))
     });
     let (guard, files) = snapshot
         .await

@@ -16,7 +16,7 @@ use std::time::Instant;
 use dirigent_core::tool::{FileVersion, StateChange};
 use dirigent_core::undo::PathState;
 
-use super::content_cache::{self, ContentCache, KnownContent};
+use super::content_cache::{ContentCache, ContentCaches, KnownContent};
 use crate::content_store::ContentStore;
 use crate::diff::unified_diff_of_bytes;
 use crate::tool::ToolContext;
@@ -103,11 +103,11 @@ pub(super) fn known_paths(context: &ToolContext) -> BTreeSet<String> {
 
 impl WorkspaceSnapshot {
     /// Scans the workspace, and reads the files whose paths are `known`, then other small files. Blocks.
-    pub(super) fn take(root: &Path, known: &BTreeSet<String>) -> Self {
+    pub(super) fn take(root: &Path, known: &BTreeSet<String>, caches: &ContentCaches) -> Self {
         let files = scan(root, MAX_FILES, None);
         let contents = match (&files, Workspace::open(root)) {
             (Some(files), Ok(workspace)) => {
-                content_cache::with_cache(root, |cache| read_contents(files, &workspace, known, cache))
+                caches.with_cache(root, |cache| read_contents(files, &workspace, known, cache))
             }
             (None, _) | (_, Err(_)) => BTreeMap::new(),
         };
@@ -382,12 +382,25 @@ mod tests {
         ] {
             std::fs::write(root.path().join(name), vec![b'a'; length]).unwrap();
         }
+        let caches = ContentCaches::default();
         let read = |known: &BTreeSet<String>| {
-            let snapshot = WorkspaceSnapshot::take(root.path(), known);
+            let snapshot = WorkspaceSnapshot::take(root.path(), known, &caches);
             snapshot.contents.into_keys().collect::<Vec<_>>()
         };
         assert_eq!(read(&BTreeSet::new()), ["large", "small"]);
         assert_eq!(read(&BTreeSet::from(["seen".to_owned()])), ["seen", "small"]);
+    }
+
+    /// Waits until files that change have a later time than now: the clocks of file systems have steps.
+    fn until_a_later_time() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let changed = || {
+            std::fs::write(file.path(), "").unwrap();
+            let metadata = std::fs::metadata(file.path()).unwrap();
+            (metadata.ctime(), metadata.ctime_nsec())
+        };
+        let now = changed();
+        while changed() == now {}
     }
 
     #[test]
@@ -397,7 +410,8 @@ mod tests {
         std::fs::write(&path, "one\n").unwrap();
         let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
         for (content, edits) in [("two\n", 1), ("two\n", 0), ("one\n", 1)] {
-            let before = WorkspaceSnapshot::take(root.path(), &BTreeSet::new());
+            let before = WorkspaceSnapshot::take(root.path(), &BTreeSet::new(), &ContentCaches::default());
+            until_a_later_time();
             std::fs::write(&path, content).unwrap();
             let file = std::fs::File::options().write(true).open(&path).unwrap();
             file.set_modified(modified).unwrap();
@@ -422,7 +436,7 @@ mod tests {
         };
         assert_eq!(take(&files), 3);
         assert_eq!(take(&files), 0);
-        std::fs::write(root.path().join("1"), "diff\n").unwrap();
+        std::fs::write(root.path().join("1"), "another\n").unwrap();
         let files = scan(root.path(), MAX_FILES, None).unwrap();
         assert_eq!(take(&files), 1);
     }
@@ -457,7 +471,7 @@ mod tests {
     #[test]
     fn lists_the_first_of_many_changes_and_counts_the_others() {
         let root = TempDir::new().unwrap();
-        let before = WorkspaceSnapshot::take(root.path(), &BTreeSet::new());
+        let before = WorkspaceSnapshot::take(root.path(), &BTreeSet::new(), &ContentCaches::default());
         for number in 0..205 {
             std::fs::write(root.path().join(format!("{number:03}")), "").unwrap();
         }
