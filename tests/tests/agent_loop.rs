@@ -85,7 +85,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
 
     To call a tool, reply with one JSON object in this form, or with one array of such objects, and nothing else:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
-    The tools are: note, ask_user, report.
+    The tools are: note, ask_user, give_up.
     To finish, answer in plain text without a call.
     "#);
     insta::assert_snapshot!(asked[2].last(), @r#"
@@ -93,7 +93,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
 
     To call a tool, reply with one JSON object in this form, or with one array of such objects, and nothing else:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
-    The tools are: note, ask_user, report.
+    The tools are: note, ask_user, give_up.
     To finish, answer in plain text without a call.
     "#);
 }

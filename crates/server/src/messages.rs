@@ -156,7 +156,7 @@ pub(crate) async fn answer(
     let slot = slot_for_turn(&service, &conversation).await?;
     let outcome = service
         .dirigent
-        .answer(run, input.question()?, &input.answer)
+        .answer(run, input.question()?, input.text()?)
         .await?;
     let delivery = Delivery::from_headers(&headers);
     go_on(&service, &conversation, slot, (run, outcome, None), delivery).await

@@ -56,8 +56,9 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let (_, described) = api();
     let mut document = json!(described);
     let items = document["paths"].as_object_mut().into_iter();
-    for item in items.flat_map(|paths| paths.values_mut()) {
+    for (path, item) in items.flatten() {
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            operation["operationId"] = operation_id(method, path).into();
             complete(method, operation);
         }
     }
@@ -66,6 +67,13 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     document["paths"]["/health"]["get"]["security"] = json!([]);
     document
 });
+
+/// The name of an operation for generated clients, unique in the document: `get_v1_runs_run_diff`.
+fn operation_id(method: &str, path: &str) -> String {
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric());
+    let words = words.filter(|word| !word.is_empty());
+    std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
+}
 
 /// Adds what holds for all requests of a kind: the form of errors, and the key of requests that change something.
 fn complete(method: &str, operation: &mut Value) {

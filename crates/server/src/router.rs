@@ -159,4 +159,15 @@ mod tests {
             .collect();
         assert_eq!(missing, Vec::<&String>::new());
     }
+
+    #[test]
+    fn host_3_each_operation_has_a_name_of_its_own() {
+        let items = openapi()["paths"].as_object().unwrap().values();
+        let operations = items.flat_map(|item| item.as_object().unwrap().values());
+        let names: Vec<&str> = operations
+            .map(|operation| operation["operationId"].as_str().unwrap())
+            .collect();
+        let different: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(different.len(), names.len(), "{names:?}");
+    }
 }

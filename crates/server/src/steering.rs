@@ -50,6 +50,14 @@ pub(crate) struct AnswerInput {
 }
 
 impl AnswerInput {
+    /// The answer, unless it is empty: then the question stays open.
+    pub(crate) fn text(&self) -> Result<&str, Problem> {
+        match self.answer.trim() {
+            "" => Err(Problem::invalid("`answer` is invalid: it is empty")),
+            _ => Ok(&self.answer),
+        }
+    }
+
     pub(crate) fn question(&self) -> Result<Option<EffectId>, Problem> {
         self.question
             .as_deref()
@@ -107,7 +115,7 @@ pub(crate) async fn answer(
     let run = service.dirigent.find(&text).await?;
     let outcome = service
         .dirigent
-        .answer(run, input.question()?, &input.answer)
+        .answer(run, input.question()?, input.text()?)
         .await?;
     Ok(sent(run, outcome))
 }

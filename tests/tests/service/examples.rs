@@ -85,7 +85,7 @@ fn host_3_the_examples_work_when_they_are_pasted_in_order_on_a_fresh_machine() {
     for expected in [
         "\n2 lines in 1 text file in `notes.txt`.\n",
         "\"state\":\"answered\",\"answer\":\"2 lines in 1 text file in `notes.txt`.\"",
-        "\"goal\":\"Count the words in notes.txt\"",
+        "\"goal\":\"Count the lines in notes.txt\"",
         "\"object\":\"chat.completion\"",
     ] {
         assert!(printed.contains(expected), "{expected}: {printed}");

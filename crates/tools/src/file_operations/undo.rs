@@ -214,8 +214,7 @@ impl Undoer<'_> {
             PathState::File(_) => self.workspace.read(path).ok(),
             PathState::Nothing | PathState::Folder | PathState::Unknown => None,
         };
-        // The content is what this run has left, so it need not have been read.
-        seen::check(self.context, path, content.as_deref(), Extent::Part)
+        seen::check(self.context, path, content.as_deref(), Extent::Whole)
             .map_err(|stale| NotRestored::new(path, stale.to_string()))?;
         let recorded = match original {
             PathState::File(version) => Some(self.recorded_content(path, version)?),
