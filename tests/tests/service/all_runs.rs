@@ -67,7 +67,7 @@ async fn host_8_one_stream_tells_the_states_of_all_runs_and_goes_on_after_an_int
 /// A run of another process, which has a handle of its own of the journal.
 fn begin_elsewhere(journal: &Journal, number: u128) -> RunClaim {
     let created_at = Timestamp(1_000 + u64::try_from(number).unwrap());
-    let new = NewRun::new(&format!("Goal {number}"), "/elsewhere", created_at);
+    let new = NewRun::new(format!("Goal {number}"), "/elsewhere", created_at);
     let run: RunId = format!("{number:032x}").parse().unwrap();
     journal.create(run, new).unwrap()
 }

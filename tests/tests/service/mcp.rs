@@ -214,8 +214,8 @@ async fn stateless(client: &Client, version: &str, method: &str, name: Option<&s
     match reply.header("content-type").starts_with("text/event-stream") {
         true => {
             let data = reply.body.lines().filter_map(|line| line.strip_prefix("data:"));
-            let messages = data.filter_map(|data| serde_json::from_str::<Value>(data).ok());
-            messages.last().unwrap_or_else(|| panic!("{reply:?}"))
+            let mut messages = data.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+            messages.next_back().unwrap_or_else(|| panic!("{reply:?}"))
         }
         false => reply.json(),
     }

@@ -15,7 +15,7 @@ pub(super) async fn ask(output: &Output) -> anyhow::Result<Option<ModelTable>> {
     Output::end_on_interrupt();
     output.note("Looking for model servers on this computer …");
     let found = local_servers::find().await;
-    let mut choices: Vec<String> = PROVIDERS.iter().map(|provider| provider_line(provider)).collect();
+    let mut choices: Vec<String> = PROVIDERS.iter().map(provider_line).collect();
     choices.extend(found.iter().map(|server| {
         let count = server.models.len();
         format!(
