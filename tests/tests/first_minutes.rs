@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use dirigent_model_server::{Matcher, ModelServer, Rule, Script, Turn};
 use dirigent_tests::cli::{Ended, Place, RENAME};
-use dirigent_tests::pty::{CTRL_D, Terminal};
+use dirigent_tests::pty::{CTRL_D, Dimensions, Terminal};
 
 use crate::config::own_file;
 
@@ -256,7 +256,12 @@ async fn host_3_init_asks_at_a_terminal_and_hides_the_key() {
     let file = own_file(&place);
     let command = place.command(["init"]);
     tokio::task::spawn_blocking(move || {
-        let terminal = Terminal::start(command);
+        // Wide enough for the path of the file.
+        let wide = Dimensions {
+            rows: 30,
+            columns: 300,
+        };
+        let terminal = Terminal::sized(command, wide);
         let choices = terminal.wait_until("the choices", |all| all.contains("Number:"));
         let other = choices
             .lines()
