@@ -70,7 +70,7 @@ pub(super) fn judged_lines(
     iteration: u32,
     edits: FileEdits,
 ) -> Vec<Value> {
-    let order = WorkOrder { observed, plan };
+    let order = &WorkOrder::new(observed, plan);
     let (observed, mut room): (Vec<&Observation>, _) = (observed.iter().collect(), MAX_OBSERVATIONS);
     let form = |max, agent_calls| {
         move |observation: &Observation| {
